@@ -1,0 +1,1 @@
+"""Language world models: a language model plays the environment that your agent acts in."""

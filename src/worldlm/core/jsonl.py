@@ -1,0 +1,147 @@
+"""JSON lines on disk: one flushed line a record, and a broken line named by file and number.
+
+Rules, for every reader of the package: a blank line is skipped; a line that does not parse or does not
+fit the schema is an error that names file and line. Strict reading (the default) raises on the first,
+before anything has been used. Lenient reading yields the good records and collects the errors.
+"""
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from worldlm.core.errors import InputError
+from worldlm.core.text import clean_json
+from worldlm.core.types import TRAJECTORY_SCHEMA, Trajectory
+
+T = TypeVar("T")
+
+
+@dataclass
+class Records(Generic[T]):
+    """What a file held: the good records in order, and one message for each line that was not used."""
+
+    items: list[T] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+def describe(error: ValidationError) -> str:
+    """The first problem of a pydantic error in one line: where, and what."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{where or 'value'}: {first['msg']}{more}"
+
+
+def read_jsonl(path: Path, parse: Callable[[Any], T], *, lenient: bool = False) -> Records[T]:
+    """Read `path`, turning each line's JSON value into a record by `parse`.
+
+    `parse` raises ValueError (pydantic's ValidationError is one) for a value that it refuses.
+    Raises InputError when the file cannot be read, and on the first bad line unless `lenient`.
+    """
+    records: Records[T] = Records()
+    for number, line in _lines(path):
+        try:
+            records.items.append(parse(json.loads(line)))
+        except ValidationError as error:
+            problem = describe(error)
+        except UnicodeDecodeError as error:
+            problem = f"not UTF-8 (byte {error.start})"
+        except json.JSONDecodeError as error:
+            torn = "" if line.endswith(b"\n") else ", and the line has no end: the file was cut off"
+            problem = f"not JSON: {error.msg} at column {error.colno}{torn}"
+        except ValueError as error:
+            problem = str(error)
+        else:
+            continue
+        message = f"{path}:{number}: {problem}"
+        if not lenient:
+            raise InputError(f"{message}; mend or remove that line")
+        records.errors.append(message)
+    return records
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def parse_trajectory(value: Any) -> Trajectory:
+    """A `Trajectory` from a JSON value. Raises ValueError that names an unknown format or version."""
+    if not isinstance(value, dict):
+        raise ValueError(f"a trajectory is a JSON object, not {type(value).__name__}")  # noqa: TRY004
+    schema = value.get("schema")
+    if schema != TRAJECTORY_SCHEMA:
+        told = f"schema {schema!r} is not known" if schema else "no 'schema' key: not a worldlm trajectory"
+        raise ValueError(f"{told}; this version reads {TRAJECTORY_SCHEMA!r}")
+    return Trajectory.model_validate(value)
+
+
+def read_trajectories(path: Path, *, lenient: bool = False) -> Records[Trajectory]:
+    """The trajectories of a file, by the rules of this module."""
+    return read_jsonl(path, parse_trajectory, lenient=lenient)
+
+
+def dump_line(record: BaseModel | dict[str, Any]) -> str:
+    """One line of JSON, without its end. Lone surrogates are replaced."""
+    if isinstance(record, BaseModel):
+        return record.model_dump_json(exclude_defaults=False)
+    return json.dumps(clean_json(record), ensure_ascii=False, allow_nan=False)
+
+
+class JsonlWriter:
+    """Appends records to a file, each as one flushed line; a second writer of the same file is refused.
+
+    A file that ends in half a line (its writer was killed) loses nothing that was finished: the half
+    line is moved to `FILE.torn` and writing goes on after the last whole one.
+    """
+
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        try:
+            self._file = path.open("a+b")
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise InputError(f"{path} is being written by another process; choose another file") from error
+        self._move_torn_tail()
+
+    def _move_torn_tail(self) -> None:
+        data = self.path.read_bytes()
+        end = data.rfind(b"\n") + 1
+        if end == len(data):
+            return
+        with self.path.with_name(self.path.name + ".torn").open("ab") as torn:
+            torn.write(data[end:] + b"\n")
+        self._file.truncate(end)
+
+    def write(self, record: BaseModel | dict[str, Any]) -> None:
+        """Append one record and flush it."""
+        self._file.write((dump_line(record) + "\n").encode())
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file and give up the lock."""
+        self._file.close()
+
+    def __enter__(self) -> "JsonlWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

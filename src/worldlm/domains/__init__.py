@@ -1,0 +1,18 @@
+"""The seven domains, as values."""
+
+from worldlm.core.errors import InputError, nearest
+from worldlm.domains.domain import Domain, HarnessReply
+from worldlm.domains.terminal import TERMINAL
+
+DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (TERMINAL,)}
+
+
+def get_domain(name: str) -> Domain:
+    """The domain of that name. Raises InputError with the nearest valid name."""
+    try:
+        return DOMAINS[name]
+    except KeyError:
+        raise InputError(f"there is no domain {name!r}; {nearest(name, DOMAINS)}") from None
+
+
+__all__ = ["DOMAINS", "Domain", "HarnessReply", "get_domain"]

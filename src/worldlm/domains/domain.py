@@ -1,0 +1,162 @@
+"""What makes a domain: one value, and not a base class.
+
+Everything that differs between a terminal and a phone for whoever simulates, checks or drives one is
+in these fields; the rest of the package is written once against them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from worldlm.core.errors import ActionError, nearest
+from worldlm.core.text import canonical_json
+from worldlm.core.types import Check, DomainName, Limits, Observation, Tool, ToolCall, Turn, World
+
+PromptSize = Literal["full", "compact"]
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessReply:
+    """An answer that the harness gives in place of the environment (a claim of completion, say)."""
+
+    observation: Observation
+    terminated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One of the seven kinds of environment.
+
+    Laws: `parse_action(format_action(call), world) == call` for every call that parses, and
+    `read_observation(world, call, write_observation(o)) == o` for every observation of the domain.
+    """
+
+    name: DomainName
+    summary: str
+    limits: Limits
+    """Defaults for worlds that set none."""
+    tools: Callable[[World], tuple[Tool, ...]]
+    """The tools through which an agent with tool calling acts here."""
+    parse_action: Callable[[str, World], ToolCall]
+    """Action text (the wire format) to a tool call. Raises ActionError that says what is wrong."""
+    format_action: Callable[[ToolCall], str]
+    """A tool call to action text."""
+    from_line: Callable[[str, World], str]
+    """What a person types on one line to action text: a shorthand where there is one."""
+    problems: Callable[[World], list[str]]
+    """What a world of this domain lacks or has wrong, one line each."""
+    initial_observation: Callable[[World], Observation]
+    """The first observation, from the world."""
+    render_state: Callable[[World], str]
+    """The initial state as text for the simulator's prompt."""
+    read_observation: Callable[[World, ToolCall, str], Observation]
+    """An answer's text to an observation. Raises ValueError when the answer cannot be one."""
+    write_observation: Callable[[Observation], str]
+    """An observation as the simulator's answer would have written it (history)."""
+    check: Callable[[World, Sequence[Turn], ToolCall, Observation], tuple[Check, ...]]
+    """The rules that apply to a predicted observation after these turns (a rule that does not apply is left out)."""
+    harness: Callable[[World, Sequence[Turn], ToolCall], HarnessReply | None]
+    """What the harness answers itself, in a simulated and in a real environment alike."""
+
+    def prompt(self, size: PromptSize) -> str:
+        """The system prompt for the simulator, of our own wording: `full`, or `compact` (≤ 250 tokens)."""
+        return read_prompt(f"{self.name}.{size}.txt")
+
+
+@cache
+def read_prompt(name: str) -> str:
+    """A prompt file of the package."""
+    return (resources.files("worldlm.domains") / "prompts" / name).read_text("utf-8").strip()
+
+
+# What several domains share.
+
+
+def parse_json(text: str, expected: str) -> Any:
+    """The JSON value of an action. Raises ActionError that says what was `expected` and where it breaks."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ActionError(
+            f"the action is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
+            f"expected {expected}"
+        ) from error
+
+
+def schema_problem(value: Any, schema: dict[str, Any]) -> str | None:
+    """The most telling breach of a JSON Schema, with its path, or None."""
+    error = best_match(Draft202012Validator(schema).iter_errors(value))
+    if error is None:
+        return None
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+    return f"{path.lstrip('.') or 'value'}: {error.message}"
+
+
+def parse_tool_call(text: str, known: Sequence[str]) -> ToolCall:
+    """`{"name": …, "arguments": {…}}` to a call of one of the `known` tools.
+
+    Arguments are not checked against a schema here: a wrong argument to a known tool is an ordinary
+    observation (the server's own validation error), and not an invalid action.
+    """
+    value = parse_json(text, '{"name": tool, "arguments": {…}}')
+    if not isinstance(value, dict):
+        raise ActionError(f'the action must be an object {{"name": …, "arguments": {{…}}}}, not {_kind(value)}')
+    extra = sorted(set(value) - {"name", "arguments"})
+    if extra:
+        raise ActionError(f"the action has an unknown key {extra[0]!r}; it takes 'name' and 'arguments'")
+    name = value.get("name")
+    if not isinstance(name, str) or not name:
+        raise ActionError("the action has no 'name' (a string: the tool to call)")
+    arguments = value.get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise ActionError(f"'arguments' must be an object, not {_kind(arguments)}")
+    if name not in known:
+        raise ActionError(f"there is no tool {name!r}; {nearest(name, known)}")
+    return ToolCall(name=name, arguments=arguments)
+
+
+def format_tool_call(call: ToolCall) -> str:
+    """A call as action text, canonical."""
+    return canonical_json({"name": call.name, "arguments": call.arguments})
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+json_kind = _kind
+
+
+def text_observation(world: World, call: ToolCall, text: str) -> Observation:
+    """The default of `read_observation`: the text as it stands."""
+    return Observation(text=text)
+
+
+def observation_text(observation: Observation) -> str:
+    """The default of `write_observation`."""
+    return observation.text
+
+
+def no_harness(world: World, turns: Sequence[Turn], call: ToolCall) -> HarnessReply | None:
+    """The default of `harness`: everything goes to the environment."""
+    return None
+
+
+def same_line(line: str, world: World) -> str:
+    """The default of `from_line`: a line is an action as it stands."""
+    return line
+
+
+def last_text(world: World, turns: Sequence[Turn], initial: Callable[[World], Observation]) -> str:
+    """The newest observation's text: the last turn that has one, else the first observation."""
+    for turn in reversed(turns):
+        if turn.observation is not None:
+            return turn.observation.text
+    return initial(world).text

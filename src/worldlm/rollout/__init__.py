@@ -1,0 +1,1 @@
+"""The one loop in which a policy acts, and the policies."""

@@ -1,0 +1,1 @@
+"""Domain + model → Environment, and the shipped worlds."""
