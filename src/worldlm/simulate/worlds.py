@@ -1,0 +1,130 @@
+"""Worlds as YAML files: the shipped ones by name, your own by path."""
+
+from collections.abc import Hashable
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from worldlm.core.errors import InputError, nearest
+from worldlm.core.jsonl import describe
+from worldlm.core.types import DOMAIN_NAMES, World
+from worldlm.domains import get_domain
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without surprises: a key that stands twice in one mapping is an error, and dates stay text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping whose keys are all different."""
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def shipped_worlds() -> dict[str, World]:
+    """The worlds of the package by name, in the order of the domains; the first of a domain is its default."""
+    folder = resources.files("worldlm.simulate") / "worlds"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    worlds = [parse_world((folder / name).read_text("utf-8"), name) for name in names]
+    worlds.sort(key=lambda world: DOMAIN_NAMES.index(world.domain))
+    return {world.name: world for world in worlds}
+
+
+def load_world(name: str) -> World:
+    """A world by the name of a shipped one, by a domain's name (its first shipped world), or by the path of a file.
+
+    Raises InputError with the nearest valid name, or with the file and the line or key that is wrong.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        path = Path(name).expanduser()
+        try:
+            text = path.read_text("utf-8")
+        except OSError as error:
+            raise InputError(f"cannot read world file {name}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name} is not UTF-8 text (byte {error.start})") from error
+        return parse_world(text, name)
+    worlds = shipped_worlds()
+    if name in worlds:
+        return worlds[name]
+    for world in worlds.values():
+        if world.domain == name:
+            return world
+    hint = nearest(name, [*worlds, *DOMAIN_NAMES])
+    raise InputError(f"there is no world {name!r}; {hint} (a file's name must end in .yaml)")
+
+
+def parse_world(text: str, source: str) -> World:
+    """A world from YAML text; `source` names it in errors. Raises InputError."""
+    try:
+        value = yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise InputError(f"{source}{where}: not valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{source}: not valid YAML: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(
+            f"{source}: a world is a mapping with name, domain, initial_state, …; see `worldlm worlds show`"
+        )
+    try:
+        world = World.model_validate(value)
+    except ValidationError as error:
+        raise InputError(f"{source}: {_explain(error, value)}") from error
+    if problems := get_domain(world.domain).problems(world):
+        raise InputError(f"{source}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else ""))
+    return world
+
+
+def _explain(error: ValidationError, value: dict[str, Any]) -> str:
+    for item in error.errors(include_url=False):
+        location = item["loc"]
+        where = ".".join(str(part) for part in location)
+        if item["type"] == "extra_forbidden":
+            return f"unknown key {where!r}; {nearest(str(location[-1]), _known_keys(World, location[:-1]))}"
+        if location == ("domain",):
+            return f"unknown domain {value['domain']!r}; {nearest(str(value['domain']), DOMAIN_NAMES)}"
+    return describe(error)
+
+
+def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The keys that are valid at a place of the schema."""
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    if not location:
+        return list(fields)
+    field = fields.get(str(location[0]))
+    rest = tuple(part for part in location[1:] if not isinstance(part, int))
+    for inner in [field.annotation, *get_args(field.annotation)] if field else []:
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            return _known_keys(inner, rest)
+    return []
+
+
+def dump_world(world: World) -> str:
+    """A world as YAML, without what has its default."""
+    value = {"schema": world.schema_, **world.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
