@@ -1,8 +1,28 @@
 """What all tests share."""
 
+import os
+from collections.abc import Generator
+
 import pytest
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With WORLDLM_NO_SKIPS=1 a test that skips for want of a program fails: there, all are installed.
+
+    A test that wants the user's own recordings (WORLDLM_RECORDINGS) may still skip.
+    """
+    report = yield
+    if report.skipped and os.environ.get("WORLDLM_NO_SKIPS") == "1" and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if "WORLDLM_RECORDINGS" not in reason:
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} skipped, and WORLDLM_NO_SKIPS=1 allows no skips: {reason}"
+    return report

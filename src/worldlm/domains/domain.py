@@ -5,6 +5,7 @@ in these fields; the rest of the package is written once against them.
 """
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -81,12 +82,16 @@ def read_prompt(name: str) -> str:
 def parse_json(text: str, expected: str) -> Any:
     """The JSON value of an action. Raises ActionError that says what was `expected` and where it breaks."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        canonical_json(value)  # refuses NaN and infinity, which Python reads and JSON does not have
     except json.JSONDecodeError as error:
         raise ActionError(
             f"the action is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
             f"expected {expected}"
         ) from error
+    except (ValueError, RecursionError) as error:
+        raise ActionError("the action holds a number that is out of range, or is nested too deeply") from error
+    return value
 
 
 def schema_problem(value: Any, schema: dict[str, Any]) -> str | None:
@@ -152,6 +157,53 @@ def no_harness(world: World, turns: Sequence[Turn], call: ToolCall) -> HarnessRe
 def same_line(line: str, world: World) -> str:
     """The default of `from_line`: a line is an action as it stands."""
     return line
+
+
+def call_from_line(line: str, tools: Sequence[Tool]) -> str:
+    """A person's line to action text: `tool key=value …`, `tool {"key": …}`, or an action as it stands.
+
+    A value is JSON where the tool's schema wants something else than a string, and text otherwise. What is wrong
+    with the line is for `parse_action` to say.
+    """
+    line = line.strip()
+    name, _, rest = line.partition(" ")
+    rest = rest.strip()
+    if line.startswith("{") or not name:
+        return line
+    if rest.startswith("{"):
+        return f'{{"name": {json.dumps(name)}, "arguments": {rest}}}'
+    properties = next((tool.parameters.get("properties", {}) for tool in tools if tool.name == name), {})
+    try:
+        pairs = [word.partition("=") for word in shlex.split(rest)]
+    except ValueError:
+        pairs = [rest.partition("=")]
+    arguments = {key: _line_value(value, properties.get(key, {})) for key, _, value in pairs}
+    return canonical_json({"name": name, "arguments": arguments})
+
+
+def _line_value(text: str, schema: Any) -> Any:
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return text
+    try:
+        return parse_json(text, "a value")
+    except ActionError:
+        return text
+
+
+def bad_arguments(call: ToolCall, tool: Tool) -> str | None:
+    """What the arguments of a call break of its tool's schema, in words; None when they are as they should be."""
+    properties = tool.parameters.get("properties", {})
+    if tool.parameters.get("additionalProperties") is False:
+        for key in call.arguments:
+            if key not in properties:
+                return f"{key!r} is not a parameter; {nearest(key, properties)}"
+    return schema_problem(call.arguments, tool.parameters)
+
+
+def state_text(world: World) -> str:
+    """The default of `render_state`: text as it stands, anything else as canonical JSON."""
+    state = world.initial_state
+    return state if isinstance(state, str) else canonical_json(state)
 
 
 def last_text(world: World, turns: Sequence[Turn], initial: Callable[[World], Observation]) -> str:

@@ -47,7 +47,7 @@ class SimulatedEnvironment:
         self._model = model
         self._profile = profile
         self._count = model.count_tokens if isinstance(model, CountsTokens) else estimate_tokens
-        self._lock = anyio.Lock()
+        self._lock = anyio.Lock(fast_acquire=True)
         self._limit = world.limits.turns or domain.limits.turns
         self._conversation: Conversation | None = None
         self._initial: Observation | None = None
@@ -83,6 +83,11 @@ class SimulatedEnvironment:
     def turns(self) -> tuple[Turn, ...]:
         """The turns so far, failed ones not among them."""
         return tuple(self._turns)
+
+    @property
+    def missing(self) -> int:
+        """How many of the oldest turns the model is no longer shown: they do not fit its context."""
+        return self._conversation.missing if self._conversation else 0
 
     # Environment.
 

@@ -1,0 +1,50 @@
+# `make simulate` and `make test` each set up all that they need in .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+EXAMPLE := examples/terminal
+
+.PHONY: simulate test test-long lint types docs bench format setup weights clean
+
+simulate: setup ## A scripted terminal session, predicted by the embedded model, beside what a real bash answered
+	$(BIN)/worldlm simulate terminal --script $(EXAMPLE)/session.txt --compare $(EXAMPLE)/recording.jsonl
+
+test: setup weights ## All tests but the long ones
+	$(BIN)/pytest
+
+test-long: setup weights ## The end-to-end runs of minutes
+	$(BIN)/pytest -m long --timeout 1800
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: setup
+	$(BIN)/mypy
+
+docs: setup ## The documentation as a site in site/
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: setup weights ## Every benchmark, one after another
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+setup: $(VENV)/.ready
+
+weights: setup
+	@$(BIN)/worldlm models pull || echo "No weights: tests of the embedded model will be skipped." >&2
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "worldlm needs Python 3.11 or newer; name one with: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "This Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis site

@@ -1,0 +1,371 @@
+"""Any server that speaks OpenAI's `/v1/chat/completions`: vLLM, SGLang, llama.cpp, Ollama, hosted models.
+
+What servers do differently is learned from their answers: a parameter that one refuses (HTTP 400 that
+names it) is renamed or left out, once, for the life of the model object, and is said in a log line and
+in `adaptations`. Everything else that goes wrong comes back as a `Completion` with its outcome.
+"""
+
+import asyncio
+import contextlib
+import email.utils
+import logging
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from worldlm.core.errors import InputError, nearest
+from worldlm.core.outcomes import Outcome
+from worldlm.core.text import canonical_json, digest
+from worldlm.core.types import Completion, Delta, Message, Sampling
+from worldlm.models.wire import FREE, Price, ReplyReader, chat_messages, error_message, failed, overflowed
+from worldlm.models.wire import sampling_fields as fields_of
+
+if TYPE_CHECKING:
+    import openai
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+BACKOFF_CAP_S = 30.0
+KEY_CURE = "set WORLDLM_API_KEY (or OPENAI_API_KEY)"
+
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size"
+    r"|maximum context length|context (length|window|size|limit)[^.]{0,40}(exceed|too|larger|increas)"
+    r"|(exceed|longer than|larger than|too large for|fit)[^.]{0,60}context"
+    r"|(prompt|input|messages?)[^.]{0,40}(is|are) too long|longer than the maximum model length"
+    r"|input token count[^.]{0,40}exceeds|prompt too long|max_new_tokens`? must be <=",
+    re.IGNORECASE,
+)
+_REFUSING = re.compile(
+    r"unsupported|(not|n't|cannot) (be )?(support|allow|permit|accept|both|specified|recogni)|only the default|unknown"
+    r"|unrecogni[sz]ed|unexpected|extra (input|field)|forbidden|deprecated|not available|invalid (parameter|argument)",
+    re.IGNORECASE,
+)
+_RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_NEVER_DROPPED = frozenset(("model", "messages", "stream", "max_tokens", "max_completion_tokens"))
+_RETRIED = frozenset((408, 409, 425, 429))
+
+
+@dataclass
+class _Quirks:
+    """What this server does not take, learned so far."""
+
+    renamed: dict[str, str] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+
+    def apply(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {self.renamed.get(key, key): value for key, value in body.items() if key not in self.dropped}
+
+    def learn(self, refused: str) -> bool:
+        """Adapt to a refusal of a field that was sent. False when there is nothing left to try."""
+        if refused in self.renamed.values() or (refused in _NEVER_DROPPED and refused not in _RENAMED):
+            return False
+        if refused in _RENAMED:
+            self.renamed[refused] = _RENAMED[refused]
+        else:
+            self.dropped.add(refused)
+        return True
+
+
+class OpenAIModel:
+    """A model behind an OpenAI-compatible endpoint. Satisfies `Model`, `StreamsCompletion` and `Closes`.
+
+    `deadline_s` bounds one call with all its tries and waits (seconds; waiting for a free place under
+    `concurrency` not counted); `connect_s` bounds making a connection; `read_s` the silence between two
+    pieces of an answer (None: the deadline alone). Up to `max_retries` further tries follow a connection
+    error, a 429 or a 5xx, after a random wait of up to `backoff_s` doubled each time (30 s at most), or
+    after what `Retry-After` asks. `concurrency` is the number of calls in flight (None: no bound).
+    `extra_body` is sent with every request and wins over what is sampled.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        deadline_s: float = 600.0,
+        connect_s: float = 10.0,
+        read_s: float | None = None,
+        max_retries: int = 5,
+        backoff_s: float = 0.5,
+        concurrency: int | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        price: Price = FREE,
+    ):
+        """Connects to nothing yet. Raises InputError for a URL that is none."""
+        self.model = model
+        self.base_url = endpoint(base_url)
+        self._key = api_key
+        self._deadline_s = deadline_s
+        self._connect_s = connect_s
+        self._read_s = read_s
+        self._max_retries = max_retries
+        self._backoff_s = backoff_s
+        self._extra = dict(extra_body or {})
+        self._price = price
+        self._quirks = _Quirks()
+        self._places: AbstractAsyncContextManager[Any] = (
+            nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
+        )
+        self._open: tuple[asyncio.AbstractEventLoop, openai.AsyncOpenAI] | None = None
+        settings = f"#{digest(canonical_json(self._extra))[:8]}" if self._extra else ""
+        self.name = f"{model}@{_without_secrets(self.base_url)}{settings}"
+
+    @property
+    def adaptations(self) -> dict[str, str | None]:
+        """Fields of requests that the server refused, with the name sent instead; None: left out."""
+        return {**self._quirks.renamed, **dict.fromkeys(sorted(self._quirks.dropped))}
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """One answer, in one piece."""
+        reply: Completion | None = None
+        async for item in self._call(messages, sampling, streaming=False):
+            if isinstance(item, Completion):
+                reply = item
+        assert reply is not None
+        return reply
+
+    async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[Delta | Completion]:
+        """The answer as it comes. Once a piece of it has been given, a break is a failure and not tried again."""
+        async for item in self._call(messages, sampling, streaming=True):
+            yield item
+
+    async def close(self) -> None:
+        """Close the connections."""
+        opened, self._open = self._open, None
+        if opened is not None and opened[0] is asyncio.get_running_loop():
+            await opened[1].close()
+
+    async def list_models(self, seconds: float = 5.0) -> list[str]:
+        """The names that the server lists; empty when it does not say."""
+        names: list[str] = []
+        with contextlib.suppress(Exception):
+            page = await asyncio.wait_for(self._client().models.list(), seconds)
+            names = [str(entry.id) for entry in page.data]
+        return names
+
+    # One call: tries, waits, adaptations.
+
+    async def _call(
+        self, messages: Sequence[Message], sampling: Sampling, *, streaming: bool
+    ) -> AsyncIterator[Delta | Completion]:
+        async with self._places:
+            attempts = _Attempts(time.monotonic(), self._deadline_s)
+            fields = fields_of(sampling) | self._extra
+            if streaming:
+                fields |= {"stream": True, "stream_options": {"include_usage": True}}
+            while True:
+                attempts.made += 1
+                reader = ReplyReader(self._price)
+                body = self._quirks.apply(fields)
+                try:
+                    if streaming:
+                        async for delta in self._streamed(reader, messages, body, attempts):
+                            yield delta
+                    else:
+                        reader.feed(await attempts.within(self._whole(messages, body)))
+                except TimeoutError:
+                    yield self._timed_out(attempts)
+                    return
+                except Exception as error:
+                    failure = await self._recover(error, body, attempts, reader)
+                    if failure is None:
+                        continue
+                    yield failure
+                    return
+                yield reader.completion(attempts.seconds)
+                return
+
+    async def _whole(self, messages: Sequence[Message], body: dict[str, Any]) -> Any:
+        raw = await self._client().chat.completions.with_raw_response.create(
+            model=self.model,
+            messages=chat_messages(messages),  # type: ignore[arg-type]
+            extra_body=body,
+        )
+        return raw.http_response.json()
+
+    async def _streamed(
+        self, reader: ReplyReader, messages: Sequence[Message], body: dict[str, Any], attempts: "_Attempts"
+    ) -> AsyncIterator[Delta]:
+        stream = await attempts.within(
+            self._client().chat.completions.create(
+                model=self.model,
+                messages=chat_messages(messages),  # type: ignore[arg-type]
+                stream=True,
+                extra_body=body,
+            )
+        )
+        async with stream:
+            chunks = stream.__aiter__()
+            while True:
+                try:
+                    chunk = await attempts.within(chunks.__anext__())
+                except StopAsyncIteration:
+                    return
+                if delta := reader.feed(chunk.model_dump(warnings=False, exclude_unset=True)):
+                    yield delta
+
+    async def _recover(
+        self, error: Exception, body: dict[str, Any], attempts: "_Attempts", reader: ReplyReader
+    ) -> Completion | None:
+        """What an error means for the call: None to try again (the wait is over), else the failure."""
+        import openai
+
+        if reader.started:
+            return self._failure(f"the reply broke off: {self._words(error)}")
+        if isinstance(error, openai.APIStatusError):
+            status, words = error.status_code, self._words(error)
+            if status == 413 or (status in (400, 422, 500) and _OVERFLOW.search(f"{error.code} {words}")):
+                return overflowed(f"{self._where} says that the prompt is too long: {words}")
+            if status in (400, 422) and (refused := refused_field(error.body, words, body)):
+                renewed = self._quirks.apply({refused: None}) != {refused: None}  # a call beside this one learned it
+                if renewed or self._quirks.learn(refused):
+                    instead = self._quirks.renamed.get(refused)
+                    how = f"sending {instead!r} instead" if instead else "leaving it out from now on"
+                    log.warning("%s refuses %r: %s (%s)", self.name, refused, how, words)
+                    return None
+            if status not in _RETRIED and status < 500:
+                return self._failure(f"{self._where} refused (HTTP {status}): {words}{await self._cure(status)}")
+            if error.code == "insufficient_quota":
+                return self._failure(f"{self._where}: {words}; add credit with the provider, or use another key")
+            problem, wait = f"HTTP {status}: {words}", retry_after(error.response.headers)
+        elif isinstance(error, openai.APIConnectionError):
+            problem, wait = f"no connection ({self._words(error)})", None
+        else:
+            return self._failure(f"{self._where} gave an answer that cannot be read: {self._words(error)}")
+        if attempts.made > self._max_retries:
+            cure = (
+                "try again later, or lower the concurrency"
+                if isinstance(error, openai.APIStatusError)
+                else "start the server, or check the URL in --model NAME@URL"
+            )
+            return self._failure(f"{self._where}: {problem}; {attempts.told}; {cure}")
+        if wait is None:
+            wait = random.uniform(0, min(BACKOFF_CAP_S, self._backoff_s * 2 ** (attempts.made - 1)))
+        if wait >= attempts.left:
+            return self._timed_out(attempts, f"{problem}; the next try would come after {wait:.3g} s")
+        await asyncio.sleep(wait)
+        return None
+
+    def _timed_out(self, attempts: "_Attempts", last: str = "no answer came") -> Completion:
+        detail = f"{self._where}: {last}; {attempts.told}; the deadline is {self._deadline_s:g} s"
+        return failed(Outcome.TIMED_OUT, detail)
+
+    def _failure(self, detail: str) -> Completion:
+        return failed(Outcome.INFRASTRUCTURE_FAILED, detail)
+
+    async def _cure(self, status: int) -> str:
+        if status in (401, 403):
+            return f"; {KEY_CURE} to a key that may use this model"
+        if status != 404:
+            return ""
+        names = await self.list_models()
+        if not names:
+            return "; check the URL (it usually ends in /v1) and the model's name in --model openai:NAME@URL"
+        return f"; for {self.model!r}: {nearest(self.model, names)} (names of this server)"
+
+    def _words(self, error: Exception) -> str:
+        """An error in one line, without the key."""
+        body = getattr(error, "body", None)
+        words = error_message(body) if body else " ".join(str(error).split())[:600]
+        if (cause := error.__cause__) is not None and str(cause):
+            words = " ".join(str(cause).split())[:600]
+        words = words or type(error).__name__
+        return words.replace(self._key, "***") if self._key else words
+
+    @property
+    def _where(self) -> str:
+        return f"{_without_secrets(self.base_url)}/chat/completions (model {self.model!r})"
+
+    def _client(self) -> "openai.AsyncOpenAI":
+        """The client of the running event loop: connections cannot be shared between loops."""
+        import openai
+
+        loop = asyncio.get_running_loop()
+        if self._open is None or self._open[0] is not loop:
+            timeout = openai.Timeout(self._read_s, connect=self._connect_s)
+            client = openai.AsyncOpenAI(
+                api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=timeout
+            )
+            self._open = (loop, client)
+        return self._open[1]
+
+
+@dataclass
+class _Attempts:
+    """The clock of one call."""
+
+    started: float
+    deadline_s: float
+    made: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        return self.deadline_s - self.seconds
+
+    @property
+    def told(self) -> str:
+        tries = "1 try" if self.made == 1 else f"{self.made} tries"
+        return f"{tries} in {self.seconds:.1f} s"
+
+    async def within(self, work: Any) -> Any:
+        """Await `work` until the deadline. Raises TimeoutError there (a timeout of `work` itself stays its own)."""
+        return await asyncio.wait_for(work, max(0.0, self.left))
+
+
+def endpoint(url: str) -> str:
+    """A base URL as given by a user: without a final slash, and with `/v1` when there is no path.
+
+    Raises InputError for what is not an http(s) URL.
+    """
+    parts = urlsplit(url.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"{url!r} is not a URL of a server; write it like http://127.0.0.1:8000/v1")
+    path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def refused_field(body: Any, words: str, sent: Mapping[str, Any]) -> str | None:
+    """The field of a request that an error names as not accepted, or None. A refused *value* of a limit is none."""
+    named = body.get("param") if isinstance(body, Mapping) else None
+    if not _REFUSING.search(words):
+        return None
+    if isinstance(named, str) and named in sent:
+        return named
+    # The longest name first: `max_tokens` stands inside no other, but `top_p` and `top_k` share a stem.
+    for key in sorted(sent, key=len, reverse=True):
+        if re.search(rf"(?<![\w]){re.escape(key)}(?![\w])", words):
+            return key
+    return None
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds that a server asks to wait: `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date."""
+    if (ms := headers.get("retry-after-ms")) is not None:
+        with contextlib.suppress(ValueError):
+            return max(0.0, float(ms) / 1000)
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(value))
+    with contextlib.suppress(ValueError, TypeError):
+        when = email.utils.parsedate_to_datetime(value).timestamp()
+        return max(0.0, when - (time.time() if now is None else now))
+    return None

@@ -1,0 +1,317 @@
+"""A client of tmux control mode: one process, two pipes, many commands, and no polling.
+
+In control mode tmux reads commands line by line, answers each with a block, and reports what the pane's
+programs print (`%output`) as it happens. The shell in the pane marks its prompts in that stream (see
+`sandbox.bashrc`), so whoever typed a command knows at once when the next prompt stands.
+"""
+
+import asyncio
+import os
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from worldlm.core.errors import WorldlmError
+
+_OCTAL = re.compile(rb"\\(\d{3})")
+_CLEARED = re.compile(rb"\x1b\[H\x1b\[0?J|\x1b\[[23]J|\x1bc")
+_ERASED_HISTORY = b"\x1b[3J"
+CHUNK = 1 << 16
+HISTORY = 100_000
+"""Rows that tmux keeps above the screen."""
+KEPT = 32 * 1024
+"""Bytes of a step's output that are kept as they came, at its start and at its end each."""
+
+
+class TmuxError(WorldlmError):
+    """tmux refused a command or is gone."""
+
+
+def mark(kind: str, nonce: str) -> bytes:
+    """An invisible mark in the stream: a shell-integration sequence (OSC 133) with our identifier."""
+    return f"\x1b]133;{kind};aid={nonce}\x07".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What the pane shows."""
+
+    lines: list[str]
+    """The last rows of the history (as many as the screen has, or fewer) and the screen, blanks at their ends gone."""
+    history: int
+    """Rows above the screen since the history was cleared."""
+    row: int
+    """The cursor's row on the screen."""
+    full: bool
+    """Whether a full-screen program has the screen (the alternate screen)."""
+    saved_row: int
+    """The row to which the cursor returns when the full-screen program leaves."""
+
+
+@dataclass(slots=True)
+class Output:
+    """What the pane's programs printed since the last `restart`, with our marks taken out."""
+
+    nonce: str
+    size: int = 0
+    newlines: int = 0
+    cleared: bool = False
+    """The screen was cleared."""
+    forgotten: bool = False
+    """And what had scrolled off it as well."""
+    prompts: int = 0
+    """Prompts that were drawn while no input was waiting, ever."""
+    exit_code: int | None = None
+    """Of the shell, once it has ended."""
+    expect_redraw: bool = False
+    """Count the next prompt even where the shell only draws its prompt again (C-l)."""
+    _head: bytearray = field(default_factory=bytearray)
+    _tail: bytearray = field(default_factory=bytearray)
+    _carry: bytes = b""
+    _armed: bool = False
+    _mark: re.Pattern[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mark = re.compile(rb"\x1b\]133;([A-Z])(?:;(\d+))?;aid=" + self.nonce.encode() + rb"\x07")
+
+    def restart(self) -> None:
+        """Forget what came so far."""
+        self.size = self.newlines = 0
+        self.cleared = self.forgotten = False
+        self._head.clear()
+        self._tail.clear()
+
+    def feed(self, data: bytes) -> bool:
+        """Take what the pane printed. Returns whether a prompt was completed or the shell ended."""
+        data = self._carry + data
+        # A mark may be split between two reads: hold back what could be the start of one.
+        start = data.rfind(b"\x1b", max(0, len(data) - 64))
+        whole = start < 0 or self._mark.match(data, start) or not self._could_be_mark(data[start:])
+        self._carry = b"" if whole else data[start:]
+        data = data if whole else data[:start]
+        news = False
+        if b"\x1b]133;" in data:
+            for found in self._mark.finditer(data):
+                news |= self._take(found)
+            data = self._mark.sub(b"", data)
+        self.size += len(data)
+        self.newlines += data.count(b"\n")
+        if b"\x1b" in data:
+            self.cleared |= bool(_CLEARED.search(data))
+            self.forgotten |= _ERASED_HISTORY in data
+        room = KEPT - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            if len(self._tail) > 2 * KEPT:
+                del self._tail[:-KEPT]
+        return news
+
+    def raw(self) -> str:
+        """The bytes as they came, decoded; the middle of a long output is left out and says so."""
+        tail = self._tail[-KEPT:]
+        left_out = self.size - len(self._head) - len(tail)
+        gap = f"\n[{left_out} bytes left out]\n".encode() if left_out > 0 else b""
+        return bytes(self._head + gap + tail).decode("utf-8", "replace")
+
+    def _could_be_mark(self, start: bytes) -> bool:
+        prefix = b"\x1b]133;"
+        return start.startswith(prefix[: len(start)]) and (len(start) < 48 and b"\x07" not in start)
+
+    def _take(self, found: re.Match[bytes]) -> bool:
+        kind = found[1]
+        if kind == b"X":
+            self.exit_code = int(found[2] or 0)
+            return True
+        if kind in b"AD":  # the shell is about to draw a prompt: A while it is idle, D while input waits
+            self._armed = kind == b"A"
+            return False
+        if kind == b"B" and (self._armed or self.expect_redraw):
+            self._armed = self.expect_redraw = False
+            self.prompts += 1
+            return True
+        return False
+
+
+@dataclass(slots=True)
+class _Request:
+    """Commands sent on one line, whose answers come as that many blocks."""
+
+    wanted: int
+    least: Callable[[list[list[bytes]]], int]
+    """Lines that the next block must have, given the blocks before it (an agent may print what looks like an end)."""
+    future: asyncio.Future[list[list[bytes]]] | None
+    blocks: list[list[bytes]] = field(default_factory=list)
+
+
+class Tmux:
+    """A control-mode client on two pipes, in the running asyncio loop. The first answer is to the start itself."""
+
+    def __init__(self, stdin: int, stdout: int, nonce: str, rows: int):
+        self.output = Output(nonce)
+        self.gone = False
+        """tmux has ended."""
+        self._stdin, self._stdout, self._rows = stdin, stdout, rows
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._limit: int | None = None
+        self._received = bytearray()
+        self._unsent = bytearray()
+        self._block: tuple[bytes, list[bytes]] | None = None
+        self._requests: deque[_Request] = deque([_Request(1, _no_lines, None)])
+        for pipe in (stdin, stdout):
+            os.set_blocking(pipe, False)
+        self._loop.add_reader(stdout, self._readable)
+
+    def close(self) -> None:
+        """Leave the loop. Whoever waits is told that tmux is gone. The pipes are not closed here."""
+        self._loop.remove_reader(self._stdout)
+        self._loop.remove_writer(self._stdin)
+        self._end()
+
+    # What can be asked of it.
+
+    async def command(self, line: str) -> list[bytes]:
+        """Run one tmux command; its answer, line by line. Raises TmuxError."""
+        return (await self._ask(line, 1))[0]
+
+    def type(self, data: bytes) -> None:
+        """Send bytes to the pane as they are."""
+        if data:
+            self._send("send-keys -t %0 -H " + data.hex(" "), _Request(1, _no_lines, None))
+
+    async def screen(self) -> Screen:
+        """The screen, with up to as many rows of the history; the history is cleared. Raises TmuxError."""
+        rows = self._rows
+        state, lines, _ = await self._ask(
+            "display-message -p -t %0 '#{history_size} #{cursor_y} #{alternate_on} #{alternate_saved_y}'"
+            f" ; capture-pane -p -t %0 -S -{rows} ; clear-history -t %0",
+            3,
+            lambda blocks: rows + min(rows, int(blocks[0][0].split()[0])) if len(blocks) == 1 else 0,
+        )
+        history, row, full, saved = (int(part) for part in state[0].split())
+        # While the alternate screen is on, there is no history above it.
+        return Screen(
+            [line.decode("utf-8", "replace").rstrip() for line in lines],
+            history,
+            row,
+            bool(full),
+            saved if full else row,
+        )
+
+    async def until(self, ready: Callable[[], bool], seconds: float, *, limit: int | None = None) -> bool:
+        """Wait until `ready()`, at most `seconds`; whether it is. Also ends when tmux is gone.
+
+        `limit`: `ready` is asked as well once more than so many bytes have been printed.
+        """
+        self._limit = limit
+        try:
+            async with asyncio.timeout(seconds):
+                while not ready() and not self.gone:
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            pass
+        return ready()
+
+    # How it speaks.
+
+    async def _ask(
+        self, line: str, blocks: int, least: Callable[[list[list[bytes]]], int] | None = None
+    ) -> list[list[bytes]]:
+        future: asyncio.Future[list[list[bytes]]] = self._loop.create_future()
+        self._send(line, _Request(blocks, least or _no_lines, future))
+        return await future
+
+    def _send(self, line: str, request: _Request) -> None:
+        if self.gone:
+            raise TmuxError("tmux has ended")
+        self._requests.append(request)
+        self._unsent += line.encode() + b"\n"
+        self._writable()
+
+    def _writable(self) -> None:
+        try:
+            sent = os.write(self._stdin, self._unsent)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._end()
+            return
+        del self._unsent[:sent]
+        if self._unsent:
+            self._loop.add_writer(self._stdin, self._writable)
+        else:
+            self._loop.remove_writer(self._stdin)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._stdout, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._stdout)
+            self._end()
+            return
+        self._received += data
+        *lines, rest = self._received.split(b"\n")
+        self._received = rest
+        for line in lines:
+            self._line(bytes(line))
+        if self._limit is not None and self.output.size > self._limit:
+            self._news.set()
+
+    def _line(self, line: bytes) -> None:
+        if self._block is not None:
+            self._block_line(line)
+        elif line.startswith(b"%output %0 "):
+            data = line[11:]
+            if b"\\" in data:
+                data = _OCTAL.sub(lambda found: bytes((int(found[1], 8) & 0xFF,)), data)
+            if self.output.feed(data):
+                self._news.set()
+        elif line.startswith(b"%begin "):
+            self._block = (line[7:], [])
+        elif line.startswith(b"%exit"):
+            self._end()
+
+    def _block_line(self, line: bytes) -> None:
+        assert self._block is not None
+        stamp, lines = self._block
+        request = self._requests[0] if self._requests else None
+        failed = line == b"%error " + stamp
+        done = line == b"%end " + stamp and (request is None or len(lines) >= request.least(request.blocks))
+        if not done and not failed:
+            lines.append(line)
+            return
+        self._block = None
+        if request is None:
+            return
+        request.blocks.append(lines)
+        future = request.future
+        if failed:
+            self._requests.popleft()
+            if future and not future.done():
+                future.set_exception(TmuxError(f"tmux: {b' '.join(lines).decode('utf-8', 'replace')}"))
+        elif len(request.blocks) == request.wanted:
+            self._requests.popleft()
+            if future and not future.done():
+                future.set_result(request.blocks)
+
+    def _end(self) -> None:
+        self.gone = True
+        self._news.set()
+        while self._requests:
+            future = self._requests.popleft().future
+            if future and not future.done():
+                future.set_exception(TmuxError("tmux has ended"))
+                future.exception()  # nobody may be waiting any more
+
+
+def _no_lines(blocks: list[list[bytes]]) -> int:
+    return 0

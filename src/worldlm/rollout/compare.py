@@ -1,0 +1,189 @@
+"""How near a predicted environment comes to a recorded one, turn by turn.
+
+By default each turn is predicted from the *real* history: the recording's turns before it are what the
+environment is resumed with, so that one wrong prediction does not spoil the next (a benchmark asks the same
+way). Free running instead lets the environment go on from its own answers.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from worldlm.core.errors import InputError
+from worldlm.core.outcomes import Outcome
+from worldlm.core.protocols import Environment, Resume
+from worldlm.core.types import Observation, Step, Trajectory
+
+MEASURE = "1 - Levenshtein distance / length of the longer text, in characters"
+MAX_CHARACTERS = 20_000
+"""Texts are compared over this many characters at most."""
+
+
+def similarity(a: str, b: str) -> float:
+    """Edit similarity in [0, 1]: 1 - (insertions, deletions, substitutions) / length of the longer text.
+
+    Blanks at the ends of lines and blank lines at the end do not count; two empty texts are equal (1).
+    """
+    left, right = _trim(a)[:MAX_CHARACTERS], _trim(b)[:MAX_CHARACTERS]
+    longest = max(len(left), len(right))
+    return 1.0 if longest == 0 else 1.0 - edit_distance(left, right) / longest
+
+
+def is_exact(a: str, b: str) -> bool:
+    """Whether two texts are equal but for blanks at the ends of lines and blank lines at the end."""
+    return _trim(a) == _trim(b)
+
+
+def _trim(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
+
+
+def edit_distance(a: str, b: str) -> int:
+    """Levenshtein distance, by the bit vectors of Myers (1999) in the form of Hyyrö (2001).
+
+    One column of the table is two integers of `len(a)` bits, so that whole screens compare in milliseconds.
+    """
+    if not a or not b:
+        return len(a) + len(b)
+    places: dict[str, int] = {}
+    for index, character in enumerate(a):
+        places[character] = places.get(character, 0) | 1 << index
+    full, last = (1 << len(a)) - 1, 1 << len(a) - 1
+    rises, falls, distance = full, 0, len(a)  # vertical differences of +1 and of -1
+    for character in b:
+        equal = places.get(character, 0)
+        diagonal = equal | falls
+        equal |= ((equal & rises) + rises) ^ rises
+        right_rises = falls | ~(equal | rises) & full
+        right_falls = rises & equal
+        distance += bool(right_rises & last) - bool(right_falls & last)
+        right_rises = (right_rises << 1 | 1) & full
+        right_falls = right_falls << 1 & full
+        rises = right_falls | ~(diagonal | right_rises) & full
+        falls = right_rises & diagonal
+    return distance
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTurn:
+    """One turn of a recording beside its prediction."""
+
+    trajectory: str
+    """Id of the recording."""
+    number: int
+    """1-based turn of the recording."""
+    action: str
+    real: str
+    step: Step
+    similarity: float
+    """0 when the step failed: `step.outcome` says how."""
+    exact: bool
+
+    @property
+    def by_harness(self) -> bool:
+        """Whether the harness answered and no model was asked: such a turn measures nothing."""
+        return self.step.outcome is Outcome.OK and self.step.usage.calls == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What a comparison comes to. Turns that the harness answered are in none of the figures but `by_harness`."""
+
+    turns: int
+    answered: int
+    """Turns that have a prediction; the others are in `failed`."""
+    exact: int
+    similarity: float | None
+    """Mean over all turns, a failed one counted at 0; None without turns."""
+    similarity_answered: float | None
+    """Mean over the answered turns."""
+    failed: dict[str, int]
+    """Failed turns by outcome."""
+    by_harness: int
+
+    @property
+    def coverage(self) -> float:
+        """Share of the turns that have a prediction."""
+        return self.answered / self.turns if self.turns else 0.0
+
+
+def agreement(rows: Sequence[ComparedTurn]) -> Agreement:
+    """Sum up the compared turns."""
+    asked = [row for row in rows if not row.by_harness]
+    answered = [row for row in asked if row.step.outcome is Outcome.OK]
+    total = sum(row.similarity for row in answered)
+    return Agreement(
+        turns=len(asked),
+        answered=len(answered),
+        exact=sum(row.exact for row in answered),
+        similarity=total / len(asked) if asked else None,
+        similarity_answered=total / len(answered) if answered else None,
+        failed=dict(Counter(row.step.outcome.value for row in asked if row.step.outcome is not Outcome.OK)),
+        by_harness=len(rows) - len(asked),
+    )
+
+
+def check_script(script: Sequence[str], recording: Trajectory) -> None:
+    """Raise InputError that names the first turn at which a script and a recording differ."""
+    actions = recording.actions
+    for number, (ours, theirs) in enumerate(zip(script, actions, strict=False), 1):
+        if ours != theirs:
+            raise InputError(
+                f"the script and recording {recording.id!r} differ at turn {number}: {ours} against {theirs}; "
+                "leave the script out to take the recording's actions"
+            )
+    if len(script) != len(actions):
+        raise InputError(
+            f"the script has {len(script)} turns and recording {recording.id!r} has {len(actions)}: "
+            f"they differ at turn {min(len(script), len(actions)) + 1}"
+        )
+
+
+async def compare(
+    environment: Environment,
+    recording: Trajectory,
+    *,
+    seed: int | None = None,
+    free: bool = False,
+    on_turn: Callable[[ComparedTurn], None] | None = None,
+) -> list[ComparedTurn]:
+    """Predict each turn of `recording` in `environment`, which must satisfy `Resume`.
+
+    Turns of the recording without an observation (invalid or failed) have nothing to compare with: they are
+    left out. With `free`, the environment goes on from its own answers. `on_turn` sees each row as it comes.
+    Raises InputError for another world than the recording's, and for a recording that never started.
+    """
+    if environment.world.name != recording.world.name:
+        raise InputError(
+            f"recording {recording.id!r} is of world {recording.world.name!r}, not {environment.world.name!r}; "
+            f"compare it with that world"
+        )
+    if recording.initial is None:
+        raise InputError(f"recording {recording.id!r} has no first observation: it never started")
+    if not isinstance(environment, Resume):
+        raise InputError(f"{type(environment).__name__} cannot start from a given history, which a comparison needs")
+    rows: list[ComparedTurn] = []
+    for index, turn in enumerate(recording.turns):
+        if turn.observation is None:
+            continue
+        if not free or not rows:
+            await environment.resume(recording.initial, () if free else recording.turns[:index], seed)
+        step = await environment.step(turn.action)
+        row = _row(recording.id, index + 1, turn.action, turn.observation, step)
+        rows.append(row)
+        if on_turn:
+            on_turn(row)
+    return rows
+
+
+def _row(name: str, number: int, action: str, real: Observation, step: Step) -> ComparedTurn:
+    predicted = step.observation.text if step.observation else None
+    return ComparedTurn(
+        trajectory=name,
+        number=number,
+        action=action,
+        real=real.text,
+        step=step,
+        similarity=0.0 if predicted is None else similarity(real.text, predicted),
+        exact=predicted is not None and is_exact(real.text, predicted),
+    )

@@ -1,0 +1,150 @@
+"""Trajectories on disk: what is written is read, and what cannot be read is named."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worldlm.core.errors import InputError
+from worldlm.core.jsonl import JsonlWriter, dump_line, parse_trajectory, read_trajectories
+from worldlm.core.outcomes import EndingKind, Outcome
+from worldlm.core.types import Ending, Observation, Origin, Trajectory, Turn, World
+
+WORLD = World(name="tiny", domain="terminal", initial_state="a shell")
+
+
+def trajectory(name: str = "t", text: str = "out", action: str = "in") -> Trajectory:
+    return Trajectory(
+        id=name,
+        world=WORLD,
+        initial=Observation(text="$"),
+        turns=(Turn(action=action, observation=Observation(text=text)),),
+        ending=Ending(kind=EndingKind.COMPLETED),
+        policy="script",
+        origin=Origin(kind="real"),
+    )
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+observations = st.builds(
+    Observation, text=st.text(), structured=json_values, is_error=st.booleans(), raw=st.none() | st.text()
+)
+turns = st.one_of(
+    st.builds(Turn, action=st.text(), observation=observations, thinking=st.none() | st.text()),
+    st.builds(
+        Turn,
+        action=st.text(),
+        observation=st.none(),
+        outcome=st.sampled_from([o for o in Outcome if o is not Outcome.OK]),
+        detail=st.text(),
+    ),
+)
+
+
+@given(turns=st.lists(turns, max_size=4), initial=st.none() | observations, group=st.none() | st.text())
+def test_what_is_written_is_read(turns: list[Turn], initial: Observation | None, group: str | None) -> None:
+    before = trajectory().model_copy(update={"turns": tuple(turns), "initial": initial, "group": group})
+    line = dump_line(before)
+    assert "\n" not in line
+    assert parse_trajectory(json.loads(line)) == before
+
+
+def test_a_lone_surrogate_is_saved_and_loses_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with JsonlWriter(path) as writer:
+        writer.write(trajectory(text=json.loads('"caf\\u00e9 \\ud83d \\ud83d\\ude00"')))
+    (read,) = read_trajectories(path).items
+    assert read.turns[0].observation == Observation(text="café \ufffd 😀")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", "not JSON"),
+        ('{"schema": "worldlm.trajectory/9"}', r"schema 'worldlm.trajectory/9' is not known.*reads"),
+        ('{"id": "x"}', "no 'schema' key"),
+        ("[1]", "a trajectory is a JSON object, not list"),
+        ('{"schema": "worldlm.trajectory/1", "id": "x"}', "world: Field required"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
+)
+def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str | bytes, words: str) -> None:
+    path = tmp_path / "t.jsonl"
+    bad = line if isinstance(line, bytes) else line.encode()
+    path.write_bytes(b"\n".join([dump_line(trajectory("a")).encode(), b"", bad, dump_line(trajectory("b")).encode()]))
+    with pytest.raises(InputError, match=rf"t\.jsonl:3: .*{words}"):
+        read_trajectories(path)
+    records = read_trajectories(path, lenient=True)
+    assert [t.id for t in records.items] == ["a", "b"]
+    assert len(records.errors) == 1
+
+
+def test_unknown_keys_are_refused_and_not_dropped(tmp_path: Path) -> None:
+    value = json.loads(dump_line(trajectory()))
+    value["turns"][0]["reward"] = 1
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(value))
+    with pytest.raises(InputError, match=r"turns\.0\.reward"):
+        read_trajectories(path)
+
+
+def test_a_cut_off_file_says_so_and_writing_goes_on_after_the_last_whole_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    whole = dump_line(trajectory("a")) + "\n"
+    path.write_text(whole + whole[:50])
+    with pytest.raises(InputError, match=r"t\.jsonl:2: .*the file was cut off"):
+        read_trajectories(path)
+    with JsonlWriter(path) as writer:
+        writer.write(trajectory("b"))
+    assert [t.id for t in read_trajectories(path).items] == ["a", "b"]
+    assert path.with_name("t.jsonl.torn").read_text() == whole[:50] + "\n"
+
+
+def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with JsonlWriter(path), pytest.raises(InputError, match="written by another process"):
+        JsonlWriter(path)
+    with JsonlWriter(path) as writer:
+        writer.write(trajectory())
+    assert len(read_trajectories(path).items) == 1
+
+
+def test_a_killed_writer_loses_no_finished_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    script = (
+        "import sys, time; from pathlib import Path; from worldlm.core.jsonl import JsonlWriter\n"
+        "writer = JsonlWriter(Path(sys.argv[1]))\n"
+        "for n in range(5): writer.write({'n': n})\n"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+    assert [json.loads(line)["n"] for line in path.read_text().splitlines()] == [0, 1, 2, 3, 4]
+    deadline = time.monotonic() + 5
+    while True:  # the lock goes with its process
+        try:
+            JsonlWriter(path).close()
+            break
+        except InputError:
+            assert time.monotonic() < deadline
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*none\.jsonl"):
+        read_trajectories(tmp_path / "none.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"cannot write .*folder\.jsonl"):
+        JsonlWriter(tmp_path / "folder.jsonl")
