@@ -59,11 +59,8 @@ class Repl:
         try:
             if command is None:
                 await self.act(line.removeprefix("/") if line.startswith("//") else line)
-            elif command[1] in COMMANDS:
-                await COMMANDS[command[1]].run(self, command[2] or "")
             else:
-                hint = nearest(command[1], COMMANDS)
-                raise InputError(f"there is no command /{command[1]}; {hint} (to send the line itself, write /{line})")
+                await _command(command[1], line).run(self, command[2] or "")
         except InputError as error:
             show(f"[{error}]", "red")
 
@@ -132,7 +129,7 @@ class StreamView:
                 note("(that was a draft)")
             if text is not None:
                 show(text)
-        if failure := failure_line(step):
+        if failure := failure_line(step, " (nothing has changed; the step may be tried again)"):
             show(failure, "red")
         for check in step.violations:
             note(f"rule {check.rule}: {check.message}")
@@ -142,11 +139,11 @@ class StreamView:
             show("[the world's turn limit is reached]", "yellow")
 
 
-def failure_line(step: Step | Turn) -> str | None:
-    """What went wrong and what can be done, or None for an observation."""
+def failure_line(step: Step | Turn, after: str = "") -> str | None:
+    """What went wrong, in words, or None for an observation. `after` is added when the step may be tried again."""
     if step.outcome is Outcome.OK:
         return None
-    again = "" if step.outcome is Outcome.INVALID_ACTION else " (nothing has changed; the step may be tried again)"
+    again = "" if step.outcome is Outcome.INVALID_ACTION else after
     return f"[{step.outcome.value}] {step.detail or 'no detail given'}{again}"
 
 
@@ -155,7 +152,7 @@ def usage_line(usage: Usage) -> str:
     cost = f", {usage.cost_usd:.4f} USD" if usage.cost_usd else ""
     cached = f" ({usage.cached_tokens} from the prefix cache)" if usage.cached_tokens else ""
     return (
-        f"{usage.calls} model calls, {usage.prompt_tokens} prompt tokens{cached}, "
+        f"{usage.calls} model call{'s' * (usage.calls != 1)}, {usage.prompt_tokens} prompt tokens{cached}, "
         f"{usage.completion_tokens} completion tokens, {usage.seconds:.1f} s{cost}"
     )
 
@@ -217,7 +214,8 @@ async def _state(repl: Repl, argument: str) -> None:
     show(f"model    {simulator.model}, profile {simulator.profile}, prompt {simulator.prompt_hash}")
     show(f"seed     {session.seed}")
     failed = len(session.branch.turns) - session.branch.length
-    show(f"turns    {session.branch.length} ({environment.missing} no longer shown to the model), {failed} failed steps")
+    turns = f"{session.branch.length} ({environment.missing} no longer shown to the model)"
+    show(f"turns    {turns}, {failed} failed steps")
     show(f"usage    {usage_line(session.usage)}")
     show(f"initial state:\n{repl.domain.render_state(repl.world)}")
 
@@ -225,7 +223,8 @@ async def _state(repl: Repl, argument: str) -> None:
 async def _save(repl: Repl, argument: str) -> None:
     if not argument:
         raise InputError("/save needs a file: /save FILE.jsonl")
-    with JsonlWriter(Path(argument).expanduser()) as writer:
+    path = Path(argument).expanduser()  # noqa: ASYNC240
+    with JsonlWriter(path) as writer:
         writer.write(repl.session.trajectory(repl.session.current, QUIT))
     show(f"[branch {repl.session.current} appended to {argument}]", "yellow")
 
@@ -268,6 +267,14 @@ COMMANDS = {
     "help": Command("/help", "this list", _help),
     "quit": Command("/quit", "end the session", _quit),
 }
+
+
+def _command(name: str, line: str) -> Command:
+    try:
+        return COMMANDS[name]
+    except KeyError:
+        hint = nearest(name, COMMANDS)
+        raise InputError(f"there is no command /{name}; {hint} (to send the line itself, write /{line})") from None
 
 
 def _number(text: str, what: str) -> int:

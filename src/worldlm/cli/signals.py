@@ -48,19 +48,15 @@ def _give_back() -> None:
 def run(work: Callable[[Signals], Awaitable[T]]) -> T:
     """Run `work` to its end. SIGINT and SIGTERM cancel it; the program then exits with 128 + the signal's number."""
 
-    async def supervised() -> list[T]:
-        results = []
+    async def supervised() -> T:
+        signals = Signals()
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, signals.receive, number)
         try:
             with signals.work:
-                results.append(await work(signals))
+                return await work(signals)
         finally:
             _give_back()
-        return results
-
-    signals = Signals()
-    results = anyio.run(supervised)
-    if signals.caught is not None or not results:
         raise SystemExit(128 + (signals.caught or signal.SIGINT))
-    return results[0]
+
+    return anyio.run(supervised)

@@ -1,10 +1,16 @@
 """The seven domains, as values."""
 
 from worldlm.core.errors import InputError, nearest
+from worldlm.domains.android import ANDROID
+from worldlm.domains.desktop import OS
 from worldlm.domains.domain import Domain, HarnessReply
+from worldlm.domains.mcp import MCP
+from worldlm.domains.search import SEARCH
+from worldlm.domains.swe import SWE
 from worldlm.domains.terminal import TERMINAL
+from worldlm.domains.web import WEB
 
-DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (TERMINAL,)}
+DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (TERMINAL, SWE, MCP, SEARCH, WEB, ANDROID, OS)}
 
 
 def get_domain(name: str) -> Domain:

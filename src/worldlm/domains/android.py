@@ -16,8 +16,8 @@ An observation is the active window as XML, one element a line, indented by two 
     </hierarchy>
 
 `<hierarchy>`: `package`, `activity` (a leading dot stands for the package), `screen` (WIDTHxHEIGHT in pixels) and
-`keyboard` (`shown` or `hidden`) are always there; `window` (`dialog`, `menu`, `panel`) when the active window is not the
-activity's own, whose nodes are then left out; `error` when the action could not be done, and then the screen is
+`keyboard` (`shown` or `hidden`) are always there; `window` (`dialog`, `menu`, `panel`) when the active window is not
+the activity's own, whose nodes are then left out; `error` when the action could not be done, and then the screen is
 otherwise as it was. `<node>`: `class` always (without `android.widget.`, `android.view.` or `android.webkit.`);
 `index` on every node that can be acted on, unique on the screen, from 0 in order; `text`, `hint`, `content-desc`,
 `resource-id` (`id/…` for the package's own) where there is one; `bounds`, clipped to the screen, on every node with an

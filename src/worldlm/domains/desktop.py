@@ -71,7 +71,8 @@ def parse_action(text: str, world: World) -> ToolCall:
     if not body:
         raise ActionError("the action is empty: write Python, or DONE, FAIL or WAIT")
     if all(_does_nothing(statement) for statement in body):
-        hint = nearest(word.upper(), WORDS) if word.isidentifier() else "write Python that acts, or DONE, FAIL or WAIT"
+        words = f"{nearest(word, WORDS.values())} The words are in capitals: {', '.join(WORDS)}"
+        hint = words if word.isidentifier() else "write Python that acts, or DONE, FAIL or WAIT"
         raise ActionError(f"this does nothing when it runs (names and literals only); {hint}")
     return ToolCall(name="python", arguments={"code": text})
 

@@ -172,7 +172,9 @@ def call_from_line(line: str, tools: Sequence[Tool]) -> str:
         return line
     if rest.startswith("{"):
         return f'{{"name": {json.dumps(name)}, "arguments": {rest}}}'
-    properties = next((tool.parameters.get("properties", {}) for tool in tools if tool.name == name), {})
+    properties: dict[str, Any] = next(
+        (tool.parameters.get("properties", {}) for tool in tools if tool.name == name), {}
+    )
     try:
         pairs = [word.partition("=") for word in shlex.split(rest)]
     except ValueError:

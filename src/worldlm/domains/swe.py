@@ -25,7 +25,7 @@ line of the output with `Stderr: `, and where a text is just `(empty)` or `(none
 `Edited PATH: 1 replacement.` `list_directory`: `PATH:`, then the folders (with `/`), then the files, sorted.
 `glob`: `2 files match "PATTERN" in PATH:`, then absolute paths, sorted. `search_file_content`:
 `3 matches for "PATTERN" in PATH:`, then rows `relative/path:line: text`, sorted. `todo_write`: the list, numbered.
-Whatever fails is one line that begins with `Error: `.
+Listings, globs and searches leave out the folder `.git`. Whatever fails is one line that begins with `Error: `.
 """
 
 import posixpath

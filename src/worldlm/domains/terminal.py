@@ -31,9 +31,10 @@ CONFIRM = (
     "Are you sure that the task is complete? The session ends if you answer with an empty list again; otherwise go on."
 )
 
-_CONTROL_KEY = re.compile(r"C-([a-z\\\]^_])")
+_CONTROL_KEY = re.compile(r"C-([a-z\[\\\]^_])")
 _PROMPT = re.compile(r"^[\w.-]+@[\w.-]+:[^\n]*[$#]$")
 _SCROLLED = re.compile(r"^\[(\d+) earlier rows scrolled off; the last (\d+) of (\d+) are shown\]$")
+_INTERRUPTED = re.compile(r"^\[interrupted: more than \d+ KiB of output in one step\]$")
 _ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 # Programs that may keep the terminal: no prompt is due after them.
 _KEEPS_TERMINAL = re.compile(
@@ -52,6 +53,11 @@ def control_key(keystrokes: str) -> str | None:
 def scrolled_off(total: int) -> str:
     """The line that stands before the last rows of a longer output: how much is shown, of how much."""
     return f"[{total - ROWS} earlier rows scrolled off; the last {ROWS} of {total} are shown]"
+
+
+def interrupted(kib: int) -> str:
+    """The line that stands first when a program printed more than a step may, and was stopped."""
+    return f"[interrupted: more than {kib} KiB of output in one step]"
 
 
 def at_prompt(text: str) -> bool:
@@ -148,7 +154,8 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
     typed = "".join(k["keystrokes"] for k in keys)
     before = last_text(world, turns, initial_observation)
     rows = observation.text.split("\n")
-    body = rows[1:] if _SCROLLED.match(rows[0]) else rows
+    body = rows[1:] if _INTERRUPTED.match(rows[0]) else rows
+    body = body[1:] if body and _SCROLLED.match(body[0]) else body
     checks = [
         Check(
             rule="screen_size",

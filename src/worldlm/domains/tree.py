@@ -121,7 +121,7 @@ def read_outline(text: str, headers: Sequence[str]) -> Tree:
             continue
         content = body.lstrip()
         indent = body[: len(body) - len(content)]
-        unit = unit or indent
+        unit = unit or ("\t" if indent.startswith("\t") else indent)
         depth = len(indent) // len(unit) if indent else 0
         if indent != unit * depth:
             raise TreeError(f"line {number}: the indentation is not a multiple of the first one; use a tab a level")

@@ -9,13 +9,14 @@ import asyncio
 import contextlib
 import email.utils
 import logging
+import math
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from worldlm.core.errors import InputError, nearest
@@ -48,7 +49,6 @@ _REFUSING = re.compile(
     re.IGNORECASE,
 )
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_NEVER_DROPPED = frozenset(("model", "messages", "stream", "max_tokens", "max_completion_tokens"))
 _RETRIED = frozenset((408, 409, 425, 429))
 
 
@@ -64,7 +64,7 @@ class _Quirks:
 
     def learn(self, refused: str) -> bool:
         """Adapt to a refusal of a field that was sent. False when there is nothing left to try."""
-        if refused in self.renamed.values() or (refused in _NEVER_DROPPED and refused not in _RENAMED):
+        if refused in self.renamed.values():
             return False
         if refused in _RENAMED:
             self.renamed[refused] = _RENAMED[refused]
@@ -100,6 +100,8 @@ class OpenAIModel:
         price: Price = FREE,
     ):
         """Connects to nothing yet. Raises InputError for a URL that is none."""
+        import openai  # noqa: F401 - takes a second: here, and not within the deadline of the first call
+
         self.model = model
         self.base_url = endpoint(base_url)
         self._key = api_key
@@ -134,11 +136,12 @@ class OpenAIModel:
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[Delta | Completion]:
         """The answer as it comes. Once a piece of it has been given, a break is a failure and not tried again."""
-        async for item in self._call(messages, sampling, streaming=True):
-            yield item
+        async with aclosing(self._call(messages, sampling, streaming=True)) as items:
+            async for item in items:
+                yield item
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. (Do so before the event loop that used them ends.)"""
         opened, self._open = self._open, None
         if opened is not None and opened[0] is asyncio.get_running_loop():
             await opened[1].close()
@@ -147,7 +150,8 @@ class OpenAIModel:
         """The names that the server lists; empty when it does not say."""
         names: list[str] = []
         with contextlib.suppress(Exception):
-            page = await asyncio.wait_for(self._client().models.list(), seconds)
+            async with asyncio.timeout(seconds):
+                page = await self._client().models.list()
             names = [str(entry.id) for entry in page.data]
         return names
 
@@ -155,20 +159,21 @@ class OpenAIModel:
 
     async def _call(
         self, messages: Sequence[Message], sampling: Sampling, *, streaming: bool
-    ) -> AsyncIterator[Delta | Completion]:
+    ) -> AsyncGenerator[Delta | Completion, None]:
         async with self._places:
             attempts = _Attempts(time.monotonic(), self._deadline_s)
             fields = fields_of(sampling) | self._extra
             if streaming:
-                fields |= {"stream": True, "stream_options": {"include_usage": True}}
+                fields["stream_options"] = {"include_usage": True}
             while True:
                 attempts.made += 1
                 reader = ReplyReader(self._price)
                 body = self._quirks.apply(fields)
                 try:
                     if streaming:
-                        async for delta in self._streamed(reader, messages, body, attempts):
-                            yield delta
+                        async with aclosing(self._streamed(reader, messages, body, attempts)) as deltas:
+                            async for delta in deltas:
+                                yield delta
                     else:
                         reader.feed(await attempts.within(self._whole(messages, body)))
                 except TimeoutError:
@@ -186,18 +191,18 @@ class OpenAIModel:
     async def _whole(self, messages: Sequence[Message], body: dict[str, Any]) -> Any:
         raw = await self._client().chat.completions.with_raw_response.create(
             model=self.model,
-            messages=chat_messages(messages),  # type: ignore[arg-type]
+            messages=cast(Any, chat_messages(messages)),
             extra_body=body,
         )
         return raw.http_response.json()
 
     async def _streamed(
         self, reader: ReplyReader, messages: Sequence[Message], body: dict[str, Any], attempts: "_Attempts"
-    ) -> AsyncIterator[Delta]:
+    ) -> AsyncGenerator[Delta, None]:
         stream = await attempts.within(
             self._client().chat.completions.create(
                 model=self.model,
-                messages=chat_messages(messages),  # type: ignore[arg-type]
+                messages=cast(Any, chat_messages(messages)),
                 stream=True,
                 extra_body=body,
             )
@@ -220,10 +225,11 @@ class OpenAIModel:
 
         if reader.started:
             return self._failure(f"the reply broke off: {self._words(error)}")
+        words = self._words(error)
+        status = error.status_code if isinstance(error, openai.APIStatusError) else 0
+        if status == 413 or (isinstance(error, openai.APIError) and _OVERFLOW.search(f"{error.code} {words}")):
+            return overflowed(f"{self._where} says that the prompt is too long: {words}")
         if isinstance(error, openai.APIStatusError):
-            status, words = error.status_code, self._words(error)
-            if status == 413 or (status in (400, 422, 500) and _OVERFLOW.search(f"{error.code} {words}")):
-                return overflowed(f"{self._where} says that the prompt is too long: {words}")
             if status in (400, 422) and (refused := refused_field(error.body, words, body)):
                 renewed = self._quirks.apply({refused: None}) != {refused: None}  # a call beside this one learned it
                 if renewed or self._quirks.learn(refused):
@@ -236,10 +242,10 @@ class OpenAIModel:
             if error.code == "insufficient_quota":
                 return self._failure(f"{self._where}: {words}; add credit with the provider, or use another key")
             problem, wait = f"HTTP {status}: {words}", retry_after(error.response.headers)
-        elif isinstance(error, openai.APIConnectionError):
-            problem, wait = f"no connection ({self._words(error)})", None
+        elif _is_transport(error):
+            problem, wait = f"no connection ({words})", None
         else:
-            return self._failure(f"{self._where} gave an answer that cannot be read: {self._words(error)}")
+            return self._failure(f"{self._where} gave an answer that cannot be read: {words}")
         if attempts.made > self._max_retries:
             cure = (
                 "try again later, or lower the concurrency"
@@ -319,9 +325,17 @@ class _Attempts:
         tries = "1 try" if self.made == 1 else f"{self.made} tries"
         return f"{tries} in {self.seconds:.1f} s"
 
-    async def within(self, work: Any) -> Any:
-        """Await `work` until the deadline. Raises TimeoutError there (a timeout of `work` itself stays its own)."""
-        return await asyncio.wait_for(work, max(0.0, self.left))
+    async def within(self, work: Awaitable[T]) -> T:
+        """Await `work`, until the deadline at most. Raises TimeoutError there."""
+        async with asyncio.timeout(max(0.0, self.left)):
+            return await work
+
+
+def _is_transport(error: Exception) -> bool:
+    """Whether a connection failed. In the middle of a stream the HTTP library's own errors come through."""
+    import openai
+
+    return isinstance(error, openai.APIConnectionError | OSError) or type(error).__module__.startswith("http")
 
 
 def endpoint(url: str) -> str:
@@ -343,29 +357,35 @@ def _without_secrets(url: str) -> str:
 
 def refused_field(body: Any, words: str, sent: Mapping[str, Any]) -> str | None:
     """The field of a request that an error names as not accepted, or None. A refused *value* of a limit is none."""
-    named = body.get("param") if isinstance(body, Mapping) else None
     if not _REFUSING.search(words):
         return None
+    named = body.get("param") if isinstance(body, Mapping) else None
     if isinstance(named, str) and named in sent:
         return named
-    # The longest name first: `max_tokens` stands inside no other, but `top_p` and `top_k` share a stem.
-    for key in sorted(sent, key=len, reverse=True):
-        if re.search(rf"(?<![\w]){re.escape(key)}(?![\w])", words):
-            return key
-    return None
+    found = {key: re.search(rf"(?<!\w){re.escape(key)}(?!\w)", words) for key in sent}
+    places = sorted((match.start(), key) for key, match in found.items() if match)
+    if not places:
+        return None
+    # "a and b cannot both be given": the second goes.
+    return places[-1 if re.search(r"\bboth\b", words) else 0][1]
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Seconds that a server asks to wait: `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date."""
-    if (ms := headers.get("retry-after-ms")) is not None:
-        with contextlib.suppress(ValueError):
-            return max(0.0, float(ms) / 1000)
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    with contextlib.suppress(ValueError):
-        return max(0.0, float(value))
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "")
+    if (seconds := _number(value)) is not None:
+        return seconds
     with contextlib.suppress(ValueError, TypeError):
         when = email.utils.parsedate_to_datetime(value).timestamp()
         return max(0.0, when - (time.time() if now is None else now))
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    """A finite number that is not negative, or None."""
+    with contextlib.suppress(ValueError, TypeError):
+        if math.isfinite(number := float(text or "")):
+            return max(0.0, number)
     return None

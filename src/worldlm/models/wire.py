@@ -125,7 +125,7 @@ class ReplyReader:
             detail = f"the server gave up on the reply (finish reason {self._finish!r})"
             return failed(Outcome.INFRASTRUCTURE_FAILED, detail, usage=usage, model=self._model)
         finish: Finish = "length" if self._finish in _CUT else "stop"
-        outcome, detail = Outcome.OK, None
+        outcome, detail = Outcome.OK, ""
         if self._finish in _REFUSED or any(self._refusal):
             finish, outcome = "refused", Outcome.MODEL_FAILED
             detail = "".join(self._refusal) or f"the provider withheld the reply (finish reason {self._finish!r})"
@@ -134,7 +134,7 @@ class ReplyReader:
             thinking="".join(self._thinking) or None,
             finish=finish,
             outcome=outcome,
-            detail=detail,
+            detail=detail or None,
             usage=usage,
             model=self._model,
         )

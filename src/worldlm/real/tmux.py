@@ -6,6 +6,7 @@ programs print (`%output`) as it happens. The shell in the pane marks its prompt
 """
 
 import asyncio
+import contextlib
 import os
 import re
 from collections import deque
@@ -15,11 +16,15 @@ from dataclasses import dataclass, field
 from worldlm.core.errors import WorldlmError
 
 _OCTAL = re.compile(rb"\\(\d{3})")
-_CLEARED = re.compile(rb"\x1b\[H\x1b\[0?J|\x1b\[[23]J|\x1bc")
-_ERASED_HISTORY = b"\x1b[3J"
+_SCREEN = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])|\x1b\[H\x1b\[0?J|\x1b\[[23]J|\x1bc")
+_OPEN = re.compile(rb"\x1b(?:\[[\d;?]*|\][^\x07\x1b]*)?\Z")
+_OUTPUT = b"%output %0 "
+_BYTES = [bytes((i,)) for i in range(256)]
 CHUNK = 1 << 16
-HISTORY = 100_000
+HISTORY = 20_000
 """Rows that tmux keeps above the screen."""
+THROTTLE_SECONDS = 0.05
+"""Between two reads of a pane that has printed more than it may."""
 KEPT = 32 * 1024
 """Bytes of a step's output that are kept as they came, at its start and at its end each."""
 
@@ -56,12 +61,12 @@ class Output:
     nonce: str
     size: int = 0
     newlines: int = 0
-    cleared: bool = False
-    """The screen was cleared."""
-    forgotten: bool = False
-    """And what had scrolled off it as well."""
+    cleared_at: int | None = None
+    """How many lines had come when the screen was cleared last (the shell's, not that of a full-screen program)."""
     prompts: int = 0
     """Prompts that were drawn while no input was waiting, ever."""
+    running: bool = True
+    """Whether something other than the shell's prompt has the terminal, as far as the shell has told."""
     exit_code: int | None = None
     """Of the shell, once it has ended."""
     expect_redraw: bool = False
@@ -70,6 +75,7 @@ class Output:
     _tail: bytearray = field(default_factory=bytearray)
     _carry: bytes = b""
     _armed: bool = False
+    _alternate: bool = False
     _mark: re.Pattern[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,28 +84,30 @@ class Output:
     def restart(self) -> None:
         """Forget what came so far."""
         self.size = self.newlines = 0
-        self.cleared = self.forgotten = False
+        self.cleared_at = None
         self._head.clear()
         self._tail.clear()
 
     def feed(self, data: bytes) -> bool:
         """Take what the pane printed. Returns whether a prompt was completed or the shell ended."""
         data = self._carry + data
-        # A mark may be split between two reads: hold back what could be the start of one.
-        start = data.rfind(b"\x1b", max(0, len(data) - 64))
-        whole = start < 0 or self._mark.match(data, start) or not self._could_be_mark(data[start:])
-        self._carry = b"" if whole else data[start:]
-        data = data if whole else data[:start]
+        # A sequence may be split between two reads: hold its start back.
+        open_end = _OPEN.search(data, max(0, len(data) - 64))
+        self._carry = open_end[0] if open_end else b""
+        data = data[: len(data) - len(self._carry)]
         news = False
         if b"\x1b]133;" in data:
             for found in self._mark.finditer(data):
                 news |= self._take(found)
             data = self._mark.sub(b"", data)
         self.size += len(data)
-        self.newlines += data.count(b"\n")
         if b"\x1b" in data:
-            self.cleared |= bool(_CLEARED.search(data))
-            self.forgotten |= _ERASED_HISTORY in data
+            for found in _SCREEN.finditer(data):
+                if found[1]:
+                    self._alternate = found[1] == b"h"
+                elif not self._alternate:
+                    self.cleared_at = self.newlines + data.count(b"\n", 0, found.start())
+        self.newlines += data.count(b"\n")
         room = KEPT - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -117,10 +125,6 @@ class Output:
         gap = f"\n[{left_out} bytes left out]\n".encode() if left_out > 0 else b""
         return bytes(self._head + gap + tail).decode("utf-8", "replace")
 
-    def _could_be_mark(self, start: bytes) -> bool:
-        prefix = b"\x1b]133;"
-        return start.startswith(prefix[: len(start)]) and (len(start) < 48 and b"\x07" not in start)
-
     def _take(self, found: re.Match[bytes]) -> bool:
         kind = found[1]
         if kind == b"X":
@@ -128,9 +132,10 @@ class Output:
             return True
         if kind in b"AD":  # the shell is about to draw a prompt: A while it is idle, D while input waits
             self._armed = kind == b"A"
-            return False
-        if kind == b"B" and (self._armed or self.expect_redraw):
-            self._armed = self.expect_redraw = False
+        elif kind == b"C":
+            self.running = True
+        elif kind == b"B" and (self._armed or self.expect_redraw):
+            self._armed = self.expect_redraw = self.running = False
             self.prompts += 1
             return True
         return False
@@ -150,14 +155,15 @@ class _Request:
 class Tmux:
     """A control-mode client on two pipes, in the running asyncio loop. The first answer is to the start itself."""
 
-    def __init__(self, stdin: int, stdout: int, nonce: str, rows: int):
+    def __init__(self, stdin: int, stdout: int, nonce: str, *, rows: int, flood: int):
+        """`rows`: of the screen. `flood`: bytes that may be printed between two looks at the screen."""
         self.output = Output(nonce)
         self.gone = False
         """tmux has ended."""
-        self._stdin, self._stdout, self._rows = stdin, stdout, rows
+        self._stdin, self._stdout, self._rows, self._flood = stdin, stdout, rows, flood
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
-        self._limit: int | None = None
+        self._throttle: asyncio.TimerHandle | None = None
         self._received = bytearray()
         self._unsent = bytearray()
         self._block: tuple[bytes, list[bytes]] | None = None
@@ -168,6 +174,8 @@ class Tmux:
 
     def close(self) -> None:
         """Leave the loop. Whoever waits is told that tmux is gone. The pipes are not closed here."""
+        if self._throttle is not None:
+            self._throttle.cancel()
         self._loop.remove_reader(self._stdout)
         self._loop.remove_writer(self._stdin)
         self._end()
@@ -202,20 +210,28 @@ class Tmux:
             saved if full else row,
         )
 
-    async def until(self, ready: Callable[[], bool], seconds: float, *, limit: int | None = None) -> bool:
-        """Wait until `ready()`, at most `seconds`; whether it is. Also ends when tmux is gone.
+    @property
+    def flooded(self) -> bool:
+        """Whether the pane has printed more than it may."""
+        return self.output.size > self._flood
 
-        `limit`: `ready` is asked as well once more than so many bytes have been printed.
+    async def prompt(self, after: int, seconds: float, *, through_flood: bool = False) -> bool:
+        """Wait for a prompt beyond the first `after`, at most `seconds`; whether it came.
+
+        Also ends when the shell or tmux has ended, and in a flood.
         """
-        self._limit = limit
-        try:
-            async with asyncio.timeout(seconds):
-                while not ready() and not self.gone:
+
+        def ready() -> bool:
+            output = self.output
+            ended = self.gone or output.exit_code is not None
+            return output.prompts > after or ended or (self.flooded and not through_flood)
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                while not ready():
                     self._news.clear()
                     await self._news.wait()
-        except TimeoutError:
-            pass
-        return ready()
+        return self.output.prompts > after
 
     # How it speaks.
 
@@ -261,20 +277,38 @@ class Tmux:
         self._received += data
         *lines, rest = self._received.split(b"\n")
         self._received = rest
+        printed: list[bytes] = []
         for line in lines:
-            self._line(bytes(line))
-        if self._limit is not None and self.output.size > self._limit:
+            if self._block is None and line.startswith(_OUTPUT):
+                printed.append(bytes(line[len(_OUTPUT) :]))
+            else:
+                self._printed(printed)
+                self._line(bytes(line))
+        self._printed(printed)
+        if self.flooded:
+            # Left unread, the flood waits in tmux and in the program that makes it.
+            self._news.set()
+            self._loop.remove_reader(self._stdout)
+            self._throttle = self._loop.call_later(THROTTLE_SECONDS, self._read_on)
+
+    def _read_on(self) -> None:
+        self._throttle = None
+        self._loop.add_reader(self._stdout, self._readable)
+
+    def _printed(self, printed: list[bytes]) -> None:
+        """Take what the pane printed, and leave the list empty."""
+        if not printed:
+            return
+        data = b"".join(printed)
+        printed.clear()
+        if b"\\" in data:
+            data = _OCTAL.sub(lambda found: _BYTES[int(found[1], 8) & 0xFF], data)
+        if self.output.feed(data):
             self._news.set()
 
     def _line(self, line: bytes) -> None:
         if self._block is not None:
             self._block_line(line)
-        elif line.startswith(b"%output %0 "):
-            data = line[11:]
-            if b"\\" in data:
-                data = _OCTAL.sub(lambda found: bytes((int(found[1], 8) & 0xFF,)), data)
-            if self.output.feed(data):
-                self._news.set()
         elif line.startswith(b"%begin "):
             self._block = (line[7:], [])
         elif line.startswith(b"%exit"):

@@ -1,0 +1,591 @@
+"""A sandbox that leaves nothing behind: bubblewrap round tmux, and bubblewrap again round the shell.
+
+The outer sandbox is a child of ours and holds tmux, whose control channel is a pair of pipes to us; the
+inner one is what runs in tmux's pane: the agent's machine. Whatever way our process ends, the pipes
+close and the outer process namespace dies with us; with it the kernel ends every process inside, and
+all files were on a tmpfs of that namespace. No socket, folder or process ever exists on the host's side.
+
+What the agent's machine has: the host's `/usr`, read-only; an `/etc` of its own; home, `/tmp` and whatever
+folders the world names, on one tmpfs of limited size; a loopback device and no network; one user
+without privileges; no further user namespaces; a filter of system calls (when libseccomp is there).
+
+Limits: processes, data memory, file size and CPU seconds by `prlimit` inside the inner user namespace; disk by the
+size of the tmpfs; the sum of memory and the episode's time by a watching thread.
+"""
+
+import contextlib
+import ctypes
+import errno
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from worldlm.core.errors import InputError, SetupError
+from worldlm.core.types import Limits
+from worldlm.domains.files import FileState
+from worldlm.domains.terminal import COLUMNS, ROWS
+from worldlm.real.tmux import HISTORY, mark
+
+PACKAGES = {"bwrap": "bubblewrap", "tmux": "tmux", "bash": "bash", "prlimit": "util-linux", "setpriv": "util-linux"}
+"""The system programs that a real terminal needs, with their packages."""
+UID = 1000
+"""The agent's user, inside."""
+NOBODY = 65534
+"""What we run the sandbox as when we are root: the kernel counts no process limit for root."""
+TERM = "tmux-256color"
+SETUP_FAILED = 124
+"""How the sandbox ends when a set-up command of the world fails."""
+WATCH_SECONDS = 0.05
+CLOSE_SECONDS = 5.0
+
+# What of the host's /etc programs under /usr need; nothing in it tells who or where we are.
+_SHARED_ETC = (
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "magic",
+    "magic.mime",
+    "mime.types",
+    "perl",
+    "protocols",
+    "python3",
+    "services",
+    "shells",
+    "terminfo",
+    "vim",
+)
+_SYSTEM_FOLDERS = ("bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr")
+_REFUSED_CALLS = {
+    # Kernel surface that a shell user has no business with, and memory that no limit here would see.
+    errno.EPERM: (
+        "add_key",
+        "bpf",
+        "fanotify_init",
+        "fsconfig",
+        "fsmount",
+        "fsopen",
+        "fspick",
+        "init_module",
+        "finit_module",
+        "kexec_load",
+        "kexec_file_load",
+        "keyctl",
+        "mount",
+        "mount_setattr",
+        "move_mount",
+        "open_by_handle_at",
+        "open_tree",
+        "perf_event_open",
+        "pivot_root",
+        "process_vm_readv",
+        "process_vm_writev",
+        "ptrace",
+        "request_key",
+        "setns",
+        "shmget",
+        "swapon",
+        "umount2",
+        "unshare",
+        "userfaultfd",
+    ),
+    errno.ENOSYS: ("clone3", "io_uring_setup", "memfd_create", "memfd_secret"),
+}
+
+
+class Ended(Enum):
+    """Why a sandbox is over, when it was we who ended it."""
+
+    CLOSED = "closed"
+    TIME = "the episode's time is over"
+    MEMORY = "the sandbox held more memory than its limit, and ending its processes did not help"
+
+
+def require_programs() -> None:
+    """Raises SetupError that names the packages of the programs which are missing."""
+    missing = [package for program, package in PACKAGES.items() if _program(program) is None]
+    if missing:
+        names = " ".join(dict.fromkeys(missing))
+        raise SetupError(f"a real terminal needs programs that are not installed: apt-get install {names}")
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+
+
+# What goes in.
+
+
+def bashrc(nonce: str) -> str:
+    """`/etc/bash.bashrc` of the sandbox: the usual prompt, and marks in the stream that say when one is due.
+
+    Before each prompt: A when no input waits, D when more was typed ahead; at its end: B; before a command runs: C.
+    Builtins alone, no fork; bash itself keeps `$?`, `$_` and PIPESTATUS over PROMPT_COMMAND; its errors and
+    traces (`set -x`) are not shown.
+    """
+    idle, busy, drawn, runs = (_spelled(kind, nonce) for kind in "ADBC")
+    return rf"""case $- in *i*) ;; *) return ;; esac
+PS1='\u@\h:\w\$ '
+PS0='{runs}'
+PROMPT_COMMAND='{{ if builtin read -t 0; then builtin printf "{busy}"; else builtin printf "{idle}"; fi >/dev/tty
+[[ ${{PS1-}} == *"\[{drawn}\]" ]] || PS1+="\[{drawn}\]"; }} 2>/dev/null'
+"""
+
+
+def _spelled(kind: str, nonce: str) -> str:
+    return mark(kind, nonce).decode().replace("\x1b", r"\e").replace("\x07", r"\a")
+
+
+def mount_points(state: FileState) -> list[str]:
+    """The writable folders of the agent's machine. Raises InputError for a file where none can be."""
+    points = {state.home, "/tmp", "/var"}
+    for path in [*(state.absolute(p) for p in state.files), state.absolute(state.cwd)]:
+        parts = PurePosixPath(path).parts
+        if len(parts) < 2:
+            continue
+        if parts[1] in _SYSTEM_FOLDERS:
+            raise InputError(
+                f"initial_state.files: {path} lies in a system folder; a terminal world cannot write there"
+            )
+        if len(parts) == 2 and path in state.files and not path.endswith("/"):
+            raise InputError(f"initial_state.files: {path} lies in the root folder; put it into a folder")
+        if parts[1] == "home":
+            if len(parts) > 2:
+                points.add(f"/home/{parts[2]}")
+        elif parts[1] != "etc":
+            points.add(f"/{parts[1]}")
+    return sorted(points)
+
+
+def seed_tar(state: FileState, run: dict[str, str | bytes], etc: dict[str, str]) -> bytes:
+    """What the outer sandbox starts from: our own files for `/run`, and the agent's tree under `/disk`.
+
+    Every file and folder has the world's time; the agent owns them all.
+    """
+    when = _epoch(state)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        seen: set[str] = {"/"}
+
+        def add(path: str, mode: int, data: bytes | None = None) -> None:
+            parent = str(PurePosixPath(path).parent)
+            if parent not in seen:
+                add(parent, 0o755)
+            if path in seen:
+                return
+            seen.add(path)
+            info = tarfile.TarInfo(path.lstrip("/"))
+            info.mode, info.mtime = mode, when
+            if data is None:
+                info.type = tarfile.DIRTYPE
+                tar.addfile(info)
+            else:
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+
+        for name, content in run.items():
+            add(f"/run/{name}", 0o644, content if isinstance(content, bytes) else content.encode())
+        for folder in ("/disk/shm", "/disk/tree/tmp", "/disk/tree/var/tmp"):
+            add(folder, 0o1777)
+        for folder in (state.home, state.absolute(state.cwd)):
+            add("/disk/tree" + folder.rstrip("/"), 0o755)
+        for name, entry in state.files.items():
+            path = "/disk/tree" + state.absolute(name)
+            if path.endswith("/"):
+                add(path.rstrip("/"), 0o755 if entry.mode == "644" else int(entry.mode, 8))
+            else:
+                add(path, int(entry.mode, 8), entry.content.encode())
+        for name, text in etc.items():
+            add(f"/disk/tree/etc/{name}", 0o644, text.encode())
+    return buffer.getvalue()
+
+
+def _epoch(state: FileState) -> int:
+    return int(datetime.fromisoformat(state.mtime).timestamp())
+
+
+def _etc(state: FileState, nonce: str) -> dict[str, str]:
+    user, host = state.user, state.host
+    release = Path("/usr/lib/os-release")
+    return {
+        "bash.bashrc": bashrc(nonce),
+        "passwd": "root:x:0:0:root:/root:/bin/bash\n"
+        f"{user}:x:{UID}:{UID}::{state.home}:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+        "group": f"root:x:0:\ntty:x:5:\n{user}:x:{UID}:\nnogroup:x:65534:\n",
+        "hostname": f"{host}\n",
+        "hosts": f"127.0.0.1\tlocalhost\n127.0.1.1\t{host}\n",
+        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+        "profile": '[ -n "$BASH" ] && . /etc/bash.bashrc\n',
+        "inputrc": "set enable-bracketed-paste off\n",
+        "os-release": release.read_text() if release.exists() else "",
+    }
+
+
+# The two command lines.
+
+
+def _usr() -> list[str]:
+    """The system's programs and libraries, wherever this distribution keeps them."""
+    args = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/", name)
+        if path.is_symlink():
+            args += ["--symlink", str(path.readlink()).lstrip("/"), f"/{name}"]
+        elif path.is_dir():
+            args += ["--ro-bind", f"/{name}", f"/{name}"]
+    return args
+
+
+_NAMESPACES = (
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--die-with-parent",
+    "--clearenv",
+)
+
+
+def outer_command(seed_fd: int, info_fd: int, limits: Limits) -> list[str]:
+    """The command line of the outer sandbox, with tmux in control mode in it."""
+    drop = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--"] if os.geteuid() == 0 else []
+    etc = [arg for name in _SHARED_ETC for arg in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
+    start = (
+        "tar -xpf /run/seed.tar -C / && rm /run/seed.tar && exec tmux -u -C -S /run/tmux -f /run/tmux.conf"
+        f" new-session -x {COLUMNS} -y {ROWS} 'exec sh /run/pane.sh'"
+    )
+    return [
+        *([_program("setpriv") or "setpriv", *drop] if drop else []),
+        _program("bwrap") or "bwrap",
+        *_NAMESPACES,
+        "--new-session",
+        "--as-pid-1",  # else its parent goes as soon as the first process has ended, and leaves it unreaped
+        *("--setenv", "PATH", "/usr/bin:/bin:/usr/sbin:/sbin"),
+        *("--setenv", "LANG", "C.UTF-8"),
+        *("--setenv", "HOME", "/tmp"),
+        *("--setenv", "SHELL", "/bin/sh"),
+        *_usr(),
+        *etc,
+        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"),
+        *("--size", str(_mib(limits.disk_mib)), "--tmpfs", "/disk"),
+        *("--file", str(seed_fd), "/run/seed.tar", "--info-fd", str(info_fd), "--chdir", "/"),
+        *("--", "sh", "-c", start),
+    ]
+
+
+def inner_args(state: FileState, *, filtered: bool) -> list[str]:
+    """The options of the inner sandbox: the agent's machine."""
+    etc = [arg for name in _SHARED_ETC for arg in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
+    trees = [arg for point in mount_points(state) for arg in ("--bind", f"/disk/tree{point}", point)]
+    environment = {
+        "HOME": state.home,
+        "USER": state.user,
+        "LOGNAME": state.user,
+        "SHELL": "/bin/bash",
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games",
+        "LANG": "C.UTF-8",
+        "TERM": TERM,
+    }
+    return [
+        *_NAMESPACES,
+        "--disable-userns",
+        *("--uid", str(UID), "--gid", str(UID), "--hostname", state.host),
+        *_usr(),
+        *("--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/pts", "/dev/pts"),
+        *("--bind", "/disk/shm", "/dev/shm", "--remount-ro", "/dev"),
+        *("--bind", "/disk/tree/etc", "/etc", *etc, "--remount-ro", "/etc"),
+        *("--perms", "0755", "--dir", "/home"),
+        *trees,
+        *("--dir", "/run", "--dir", "/root", "--remount-ro", "/"),
+        *(("--seccomp", "9") if filtered else ()),
+        *(arg for name, value in environment.items() for arg in ("--setenv", name, value)),
+        *("--chdir", state.absolute(state.cwd)),
+    ]
+
+
+def pane_script(nonce: str, *, filtered: bool) -> str:
+    """What tmux runs: the inner sandbox, then the mark that it has ended."""
+    ended = _spelled("X;%d", nonce).replace("\\e", "\\033")
+    return f"""\
+bwrap --args 8 -- sh /dev/fd/7 6</run/setup 7</run/start 8</run/args {"9</run/filter" if filtered else ""}
+printf '{ended}' $?
+exec sleep 1000000
+"""
+
+
+def start_script(state: FileState, limits: Limits) -> str:
+    """What runs first on the agent's machine: limits, the world's set-up commands, then the shell."""
+    disk = _mib(limits.disk_mib)
+    bounds = (
+        f"--nproc={limits.processes} --data={_mib(limits.memory_mib)} --fsize={disk} --core=0 --nofile=1024"
+        f" --cpu={int(limits.episode_seconds or 1) + 1}"
+    )
+    lines = [f"prlimit --pid $$ {bounds} || exit 125"]
+    if state.setup:
+        points = shlex.join(mount_points(state))
+        lines += [
+            f"bash -e /dev/fd/6 >/tmp/.setup 2>&1 </dev/null || {{ cat /tmp/.setup; exit {SETUP_FAILED}; }}",
+            f"rm /tmp/.setup; find {points} -exec touch -h -c -d @{_epoch(state)} {{}} + 2>/dev/null",
+        ]
+    rcfile = "" if _reads_system_bashrc() else " --rcfile /etc/bash.bashrc"
+    lines.append(f"exec 6<&- 7<&- && exec bash{rcfile}")
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def _reads_system_bashrc() -> bool:
+    """Whether bash was built to read /etc/bash.bashrc in every interactive shell (Debian, Ubuntu, Arch: yes)."""
+    return b"/etc/bash.bashrc" in Path(_program("bash") or "/bin/bash").read_bytes()
+
+
+TMUX_CONF = f"""\
+set -g default-terminal {TERM}
+set -g history-limit {HISTORY}
+set -g status off
+set -g default-size {COLUMNS}x{ROWS}
+set -g allow-rename off
+set -g bell-action none
+set -g scroll-on-clear off
+set -g prefix None
+set -s escape-time 0
+set -s set-clipboard off
+"""
+
+
+def _mib(mib: int | None) -> int:
+    return (mib or 1) << 20
+
+
+@cache
+def system_call_filter() -> bytes | None:
+    """The filter of system calls as a BPF program, or None where libseccomp is not installed."""
+    try:
+        lib = ctypes.CDLL("libseccomp.so.2")
+    except OSError:
+        return None
+    lib.seccomp_init.restype = ctypes.c_void_p
+    context = ctypes.c_void_p(lib.seccomp_init(ctypes.c_uint32(0x7FFF0000)))  # allow what is not named
+    if context.value is None:
+        return None
+    try:
+        for error, calls in _REFUSED_CALLS.items():
+            for call in calls:
+                number = lib.seccomp_syscall_resolve_name(call.encode())
+                if number >= 0:
+                    lib.seccomp_rule_add(context, ctypes.c_uint32(0x00050000 | error), number, 0)
+        with os.fdopen(os.memfd_create("filter"), "r+b") as file:
+            if lib.seccomp_export_bpf(context, file.fileno()) != 0:
+                return None
+            file.seek(0)
+            return file.read()
+    finally:
+        lib.seccomp_release(context)
+
+
+def seed(state: FileState, limits: Limits, nonce: str) -> bytes:
+    """All that a sandbox starts from, as a tar. Raises InputError for a file where none can be."""
+    calls = system_call_filter()
+    run: dict[str, str | bytes] = {
+        "tmux.conf": TMUX_CONF,
+        "pane.sh": pane_script(nonce, filtered=calls is not None),
+        "start": start_script(state, limits),
+        "setup": "\n".join(state.setup) + "\n",
+        "args": "\0".join(inner_args(state, filtered=calls is not None)) + "\0",
+        "filter": calls or b"",
+    }
+    return seed_tar(state, run, _etc(state, nonce))
+
+
+# Running.
+
+
+class Process(NamedTuple):
+    """A process of the sandbox, as the host sees it."""
+
+    pid: int
+    ids: tuple[int, ...]
+    """Its ids in the process namespaces, from ours inwards."""
+    held: int
+    """Bytes of memory of its own: anonymous and shared memory, not mapped files."""
+
+
+class Sandbox:
+    """One running sandbox. `stdin` and `stdout` are tmux's control channel."""
+
+    def __init__(self, state: FileState, limits: Limits, nonce: str):
+        """Start it. Raises SetupError when a program is missing, InputError when the world's files cannot be."""
+        require_programs()
+        self.ended: Ended | None = None
+        """Why we ended it."""
+        self._memory = _mib(limits.memory_mib)
+        self._deadline = time.monotonic() + (limits.episode_seconds or 0)
+        data = seed(state, limits, nonce)
+        self._stderr = os.memfd_create("stderr")
+        seed_file = os.memfd_create("seed")
+        self._info, info = os.pipe()
+        os.set_blocking(self._info, False)
+        try:
+            with os.fdopen(os.dup(seed_file), "wb") as file:
+                file.write(data)
+            os.lseek(seed_file, 0, os.SEEK_SET)
+            self._process = subprocess.Popen(
+                outer_command(seed_file, info, limits),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                pass_fds=(seed_file, info),
+                cwd="/",
+                bufsize=0,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self._stderr)
+            os.close(self._info)
+            raise
+        finally:
+            os.close(seed_file)
+            os.close(info)
+        self._first = 0
+        self._asking = threading.Lock()
+        self._closed = False
+        self._stop = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="worldlm-sandbox", daemon=True)
+        self._watcher.start()
+
+    @property
+    def stdin(self) -> int:
+        """Where tmux reads commands."""
+        assert self._process.stdin is not None
+        return self._process.stdin.fileno()
+
+    @property
+    def stdout(self) -> int:
+        """Where tmux answers."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    def errors(self) -> str:
+        """What bubblewrap, tar or tmux complained about."""
+        return "" if self._closed else os.pread(self._stderr, 4096, 0).decode("utf-8", "replace").strip()
+
+    def kill(self, why: Ended) -> None:
+        """End everything in it, now. The first reason stays."""
+        self.ended = self.ended or why
+        # The first process of a namespace is gone only when all others are, and its parent waits for it:
+        # so whoever reaps the parent knows that nothing is left.
+        first = self._first_process()
+        try:
+            os.kill(first or self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            self._process.kill()
+
+    def close(self) -> None:
+        """End everything in it and wait until it is gone. May be called twice."""
+        if self._closed:
+            return
+        self._stop.set()
+        self.kill(Ended.CLOSED)
+        try:
+            self._process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(CLOSE_SECONDS)
+        self._watcher.join(CLOSE_SECONDS)
+        self._closed = True
+        for file in (self._process.stdin, self._process.stdout):
+            if file is not None:
+                file.close()
+        os.close(self._stderr)
+        os.close(self._info)
+
+    def processes(self) -> list[Process]:
+        """The processes of the agent's machine, its first (the reaper) left out."""
+        tree = list(_tree(self._process.pid))
+        return [p for p in tree if len(p.ids) == len(tree[0].ids) + 2 and p.ids[-1] != 1]
+
+    def kill_programs(self) -> None:
+        """End every program of the agent but its first shell, whatever they are and however they were started."""
+        programs = self.processes()
+        shell = min((p.ids[-1] for p in programs), default=0)
+        for program in programs:
+            if program.ids[-1] != shell:
+                _kill(program.pid)
+
+    # Watching.
+
+    def _watch(self) -> None:
+        strikes = 0
+        while not self._stop.wait(WATCH_SECONDS):
+            if self._process.poll() is not None:
+                return
+            if time.monotonic() > self._deadline:
+                self.kill(Ended.TIME)
+                return
+            programs = self.processes()
+            if sum(p.held for p in programs) + self._disk_use(programs) <= self._memory:
+                strikes = 0
+                continue
+            strikes += 1
+            largest = max(programs, key=lambda p: p.held, default=None)
+            if largest is None or strikes > 2 * len(programs) + 20:
+                self.kill(Ended.MEMORY)
+                return
+            _kill(largest.pid)
+
+    def _disk_use(self, programs: list[Process]) -> int:
+        """Bytes that the files hold: their content, and what the kernel keeps of each."""
+        for program in programs[:1]:
+            try:
+                stat = os.statvfs(f"/proc/{program.pid}/root/tmp")
+            except OSError:
+                break
+            return (stat.f_blocks - stat.f_bfree) * stat.f_frsize + (stat.f_files - stat.f_ffree) * 1024
+        return 0
+
+    def _first_process(self) -> int:
+        """The first process of the outer namespace, or 0 as long as there is none."""
+        with self._asking:
+            if not self._first:
+                try:
+                    text = os.read(self._info, 4096)
+                except BlockingIOError:
+                    return 0
+                self._first = int(json.loads(text)["child-pid"]) if text else 0
+            return self._first
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _tree(pid: int) -> Iterator[Process]:
+    """A process and all that come from it."""
+    try:
+        fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        children = [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
+    except (OSError, ValueError):
+        return  # it has ended meanwhile
+    held = sum(int(fields.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
+    yield Process(pid, tuple(int(i) for i in fields.get("NSpid", str(pid)).split()), held * 1024)
+    for child in children:
+        yield from _tree(child)

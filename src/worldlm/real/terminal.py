@@ -1,0 +1,260 @@
+"""A real terminal: bash in a sandbox, typed into through tmux.
+
+How a step goes: the bytes of each element are sent to the pane; then the step waits until the shell has
+drawn its next prompt with no input waiting, or for the element's `duration`. While a program without
+such a prompt has the terminal (an editor, a pager, another language's prompt, a here-document), that is exactly
+`duration`. The observation is what tmux shows from the row on which the last one ended.
+
+Runs in an asyncio event loop. Cancelling a step closes the environment: keys that were typed cannot be taken back.
+"""
+
+import asyncio
+import contextlib
+import re
+import subprocess
+import time
+from functools import cache
+from typing import Any, NoReturn
+
+from worldlm.core.errors import ActionError, InputError, SetupError
+from worldlm.core.outcomes import Outcome
+from worldlm.core.text import digest
+from worldlm.core.types import Limits, Observation, Origin, Step, Turn, Usage, World
+from worldlm.domains.files import file_state
+from worldlm.domains.terminal import ROWS, TERMINAL, control_key, interrupted, scrolled_off
+from worldlm.real.sandbox import SETUP_FAILED, Ended, Sandbox
+from worldlm.real.tmux import HISTORY, Output, Screen, Tmux, TmuxError
+
+START_SECONDS = 30.0
+"""How long the sandbox and the world's set-up commands may take."""
+SETTLE_SECONDS = 0.05
+"""How long a prompt must stand when the shell may still be reading what was typed before."""
+GRACE_SECONDS = 0.5
+"""Between the interrupt of a program that floods the screen and its end."""
+SURE_BYTES = 1024
+"""Typed text up to this length is in the shell's hands before it can draw a prompt."""
+
+# What a rendering loses: control sequences, and overwriting by return or backspace.
+_LOST = re.compile(r"[\x00-\x07\x08\x0b-\x0c\x0e-\x1f\x7f]|\r(?![\r\n])")
+_OVER = "the episode is over; reset to start a new one"
+
+
+class TerminalEnvironment:
+    """Satisfies `Environment` and `HasOrigin`. Steps run one at a time."""
+
+    def __init__(self, world: World):
+        """Cheap: nothing starts before `reset`."""
+        if world.domain != "terminal":
+            raise InputError(f"world {world.name!r} is of domain {world.domain!r}, not 'terminal'")
+        self._world = world
+        self._view = world.agent_view()
+        given = world.limits.model_dump(exclude_none=True)
+        self._limits: Limits = TERMINAL.limits.model_copy(update=given)
+        self._lock = asyncio.Lock()
+        self._sandbox: Sandbox | None = None
+        self._tmux: Tmux | None = None
+        self._turns: list[Turn] = []
+        self._row = 0
+        self._seen = 0
+        self._over = False
+        self._leaving: asyncio.Future[None] | None = None
+
+    @property
+    def world(self) -> World:
+        """The agent's view of the world."""
+        return self._view
+
+    @property
+    def origin(self) -> Origin:
+        """Real: which shell, in which sandbox."""
+        return Origin(kind="real", source="bash in bubblewrap under tmux", version=_versions())
+
+    async def reset(self, seed: int | None = None) -> Observation:
+        """Start a fresh sandbox; the first observation is its first prompt. (Nothing depends on the seed.)
+
+        Raises SetupError when programs are missing or the system refuses a sandbox, InputError when the world's
+        files or set-up commands fail.
+        """
+        await self.close()
+        state = file_state(self._world)
+        nonce = digest("terminal", self._world.name, str(self._world.seed))[:12]
+        sandbox = Sandbox(state, self._limits, nonce)
+        flood = (self._limits.output_kib or 1) * 1024
+        tmux = Tmux(sandbox.stdin, sandbox.stdout, nonce, rows=ROWS, flood=flood)
+        self._sandbox, self._tmux = sandbox, tmux
+        self._turns, self._over, self._row, self._seen = [], False, 0, 0
+        try:
+            if not await tmux.prompt(0, START_SECONDS):
+                await self._explain_failed_start(tmux, sandbox)
+            return await self._observe(tmux)
+        except BaseException as error:
+            self._abandon()
+            if isinstance(error, TmuxError):
+                raise SetupError(f"the sandbox did not start: {error}") from error
+            raise
+
+    async def step(self, action: str) -> Step:
+        """Type the action's keys, wait, and look."""
+        async with self._lock:
+            if self._sandbox is None or self._tmux is None:
+                raise InputError("the environment has not been reset (or is closed): call reset first")
+            if self._over:
+                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
+            try:
+                call = TERMINAL.parse_action(action, self._world)
+            except ActionError as error:
+                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
+            answered = TERMINAL.harness(self._world, self._turns, call)
+            if answered is not None:
+                return self._finish(action, Step(observation=answered.observation, terminated=answered.terminated))
+            started = time.monotonic()
+            try:
+                observation = await self._type(self._tmux, self._sandbox, call.arguments["keys"])
+            except TmuxError as error:
+                return self._failed(self._sandbox, error)
+            except BaseException:
+                # The keys are typed and the answer is lost: there is no way back to before the step.
+                self._abandon()
+                raise
+            usage = Usage(seconds=time.monotonic() - started)
+            ended = self._tmux.output.exit_code is not None
+            return self._finish(action, Step(observation=observation, terminated=ended, usage=usage))
+
+    async def close(self) -> None:
+        """End the sandbox and everything in it, and wait until it is gone."""
+        await asyncio.shield(self._abandon())
+
+    def _abandon(self) -> asyncio.Future[None]:
+        """End the sandbox at once; the future is done when nothing is left of it."""
+        sandbox, tmux = self._sandbox, self._tmux
+        self._sandbox = self._tmux = None
+        loop = asyncio.get_running_loop()
+        if sandbox is not None and tmux is not None:
+            tmux.close()
+            sandbox.kill(Ended.CLOSED)
+            self._leaving = loop.run_in_executor(None, sandbox.close)
+        return self._leaving or _done(loop)
+
+    # How a step is made.
+
+    async def _type(self, tmux: Tmux, sandbox: Sandbox, keys: list[dict[str, Any]]) -> Observation:
+        end = time.monotonic() + (self._limits.step_seconds or 0)
+        for key in keys:
+            seconds = max(0.0, min(key["duration"], end - time.monotonic()))
+            await self._element(tmux, key["keystrokes"], seconds)
+            if tmux.flooded:
+                await self._interrupt(tmux, sandbox)
+                return await self._observe(tmux, flooded=True)
+            if tmux.output.exit_code is not None:
+                break
+        return await self._observe(tmux)
+
+    async def _element(self, tmux: Tmux, keystrokes: str, seconds: float) -> None:
+        """Send the keys; wait for the prompt that follows them, or `seconds`."""
+        output = tmux.output
+        data = (control_key(keystrokes) or keystrokes).encode("utf-8", "replace")
+        # Keys are read by whatever runs now, or lie in the queue when the prompt comes: only then is it not yet certain
+        # that a prompt which says "idle" comes after them.
+        unsure = bool(data) and (output.running or len(data) > SURE_BYTES or data[-1] >= 0x20)
+        seen = output.prompts if data else self._seen
+        output.expect_redraw = data.endswith(b"\x0c")
+        deadline = time.monotonic() + seconds
+        tmux.type(data)
+        while await tmux.prompt(seen, deadline - time.monotonic()) and unsure:
+            await asyncio.sleep(max(0.0, min(SETTLE_SECONDS, deadline - time.monotonic())))
+            if not output.running:
+                break
+            seen = output.prompts
+
+    async def _interrupt(self, tmux: Tmux, sandbox: Sandbox) -> None:
+        """Stop a flood: by C-c as a person would, and by ending every program if that does not help."""
+        seen = tmux.output.prompts
+        tmux.type(b"\x03")
+        if not await tmux.prompt(seen, GRACE_SECONDS, through_flood=True):
+            sandbox.kill_programs()
+            await tmux.prompt(seen, GRACE_SECONDS, through_flood=True)
+
+    async def _observe(self, tmux: Tmux, *, flooded: bool = False) -> Observation:
+        output = tmux.output
+        screen = await tmux.screen()
+        rows, total = self._new_rows(screen, output)
+        self._row, self._seen = screen.saved_row, output.prompts
+        marks = [interrupted(self._limits.output_kib or 1)] if flooded else []
+        if total > ROWS:
+            marks.append(scrolled_off(total))
+        raw = output.raw()
+        output.restart()
+        return Observation(text="\n".join(marks + rows), raw=raw if _LOST.search(raw) else None)
+
+    def _new_rows(self, screen: Screen, output: Output) -> tuple[list[str], int]:
+        """The rows to show, and how many are new.
+
+        Rows are counted from the top of the screen as it was at the last observation, when the history was emptied.
+        """
+        above = len(screen.lines) - ROWS
+        if screen.full:
+            return _without_blank_end(screen.lines[above:]), 0
+        first = screen.history - above
+        start = min(self._row, screen.history + screen.row)
+        if output.cleared_at is not None:
+            # `clear` empties the history as well: what is there has come since. A bare clearing of the screen does not.
+            start = 0 if output.newlines - output.cleared_at >= ROWS else screen.history
+        written = _without_blank_end(screen.lines)
+        end = max(first + len(written), start + 1)
+        total = end - start
+        if screen.history > 0.8 * HISTORY:  # tmux has begun to forget rows: lines are the better count
+            total = max(total, output.newlines + 1)
+        return written[max(start, end - ROWS) - first :], total
+
+    def _finish(self, action: str, step: Step) -> Step:
+        self._turns.append(step.turn(action))
+        self._over = step.terminated
+        if len(self._turns) >= (self._limits.turns or len(self._turns) + 1) and not step.terminated:
+            step = step.model_copy(update={"truncated": True})
+        return step
+
+    def _failed(self, sandbox: Sandbox, error: TmuxError) -> Step:
+        self._over = True
+        if sandbox.ended is Ended.TIME:
+            detail = f"{Ended.TIME.value} ({self._limits.episode_seconds:g} s); everything in the sandbox was ended"
+            return Step(observation=None, outcome=Outcome.TIMED_OUT, detail=detail, truncated=True)
+        why = sandbox.ended.value if sandbox.ended else f"the sandbox is gone: {sandbox.errors() or error}"
+        return Step(observation=None, outcome=Outcome.INFRASTRUCTURE_FAILED, detail=why, truncated=True)
+
+    async def _explain_failed_start(self, tmux: Tmux, sandbox: Sandbox) -> NoReturn:
+        if tmux.gone:
+            told = sandbox.errors() or "tmux ended at once"
+            raise SetupError(
+                f"the sandbox did not start: {told.splitlines()[0]}; unprivileged user namespaces must be allowed: "
+                "see user.max_user_namespaces, kernel.unprivileged_userns_clone, apparmor_restrict_unprivileged_userns"
+            )
+        told = " / ".join(line for line in (await tmux.screen()).lines if line)[-500:] or "nothing was printed"
+        if tmux.output.exit_code == SETUP_FAILED:
+            raise InputError(f"world {self._world.name!r}: a command of initial_state.setup failed: {told}")
+        if tmux.output.exit_code is not None:
+            raise SetupError(f"the shell's sandbox did not start: {told}")
+        raise SetupError(f"no prompt within {START_SECONDS:g} s (set-up commands included): {told}")
+
+
+def _without_blank_end(lines: list[str]) -> list[str]:
+    end = len(lines)
+    while end and not lines[end - 1]:
+        end -= 1
+    return lines[:end]
+
+
+def _done(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+    future: asyncio.Future[None] = loop.create_future()
+    future.set_result(None)
+    return future
+
+
+@cache
+def _versions() -> str:
+    """The programs that a real terminal consists of, with their versions."""
+    told = []
+    for command in (["bash", "--version"], ["bwrap", "--version"], ["tmux", "-V"]):
+        with contextlib.suppress(OSError):
+            lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+            told += lines[:1]
+    return ", ".join(told)
