@@ -149,8 +149,9 @@ def test_compare_predicts_each_turn_from_the_real_history(
     assert report["history"] == "real"
     assert [row["exact"] for row in report["turns"]] == [True, False, False, True]
     assert [row["by_harness"] for row in report["turns"]] == [False, False, True, False]
-    assert (report["answered"], report["exact"], report["by_harness"], report["coverage"]) == (3, 2, 1, 1.0)
-    assert 0.6 < report["similarity"] < 1
+    totals = report["totals"]
+    assert (totals["answered"], totals["exact"], totals["by_harness"], totals["coverage"]) == (3, 2, 1, 1.0)
+    assert 0.6 < totals["similarity"] < 1
     # The model saw the recording's answers, not its own.
     real = read_trajectories(recording).items[0].turns[1].observation
     assert real
@@ -173,9 +174,9 @@ def test_compare_counts_failures_at_zero(cli: Cli, world: Path, model: str, reco
     path = tmp_path / "silent.jsonl"
     with JsonlWriter(path) as writer:
         writer.write(trajectory.model_copy(update={"turns": (trajectory.turns[0], silent)}))
-    report = cli("simulate", world, "-m", model, "--compare", path, "--json").json
-    assert report["failed"] == {"model_failed": 1}
-    assert (report["similarity"], report["similarity_answered"], report["coverage"]) == (0.5, 1.0, 0.5)
+    totals = cli("simulate", world, "-m", model, "--compare", path, "--json").json["totals"]
+    assert totals["failed"] == {"model_failed": 1}
+    assert (totals["similarity"], totals["similarity_answered"], totals["coverage"]) == (0.5, 1.0, 0.5)
 
 
 def test_compare_running_free_keeps_its_episode(

@@ -86,6 +86,7 @@ def test_header_then_nested_nodes_and_a_lenient_indentation() -> None:
         ("link 'a' whatever", "line 1: not understood from column 9"),
         ("link '\\x'", "line 1: .* is not a string"),
         ("[] link 'a'", "line 1: not a node"),
+        (f"link 'a' (1,2 3x{'9' * 5000})", "line 1: not understood from column 9"),
     ],
 )
 def test_a_text_that_is_no_outline_names_the_line(text: str, told: str) -> None:

@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,50 @@ def deterministic() -> Iterator[EmbeddedModel]:
     model = EmbeddedModel(path_of_weights(), context=1024, label="smol", deterministic=True)
     yield model
     asyncio.run(model.close())
+
+
+COUNT = [Message(role="user", content="Count from 1 to 1000.")]
+LONG = Sampling(temperature=0.0, max_tokens=100)
+
+
+class Watched:
+    """Stands before the engine and counts what goes through."""
+
+    def __init__(self, engine: Any):
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._running = self.peak = self.finished = 0
+        self.kept: list[dict[str, Any]] = []
+
+    @property
+    def chunks(self) -> int:
+        return len(self.kept)
+
+    def handle_chat_completions(self, body: object, take: Callable[[dict[str, Any]], bool]) -> None:
+        def count(chunk: dict[str, Any]) -> bool:
+            self.kept.append(chunk)
+            return take(chunk)
+
+        with self._lock:
+            self._running += 1
+            self.peak = max(self.peak, self._running)
+        try:
+            self._engine.handle_chat_completions(body, count)
+        finally:
+            with self._lock:
+                self._running -= 1
+                self.finished += 1
+
+
+@contextmanager
+def watched(model: EmbeddedModel) -> Iterator[Watched]:
+    model.load()
+    engine = model._server
+    model._server = watcher = Watched(engine)
+    try:
+        yield watcher
+    finally:
+        model._server = engine
 
 
 def ask(text: str) -> list[Message]:
@@ -97,30 +142,10 @@ async def test_the_second_turn_reuses_the_first(engine: EmbeddedModel) -> None:
 
 
 async def test_requests_run_in_parallel(engine: EmbeddedModel) -> None:
-    running, peak, lock = 0, 0, threading.Lock()
-    engine_call = engine._engine().handle_chat_completions
-
-    class Counting:
-        listening_address = engine._engine().listening_address
-
-        def handle_chat_completions(self, *args: object) -> object:
-            nonlocal running, peak
-            with lock:
-                running += 1
-                peak = max(peak, running)
-            try:
-                return engine_call(*args)
-            finally:
-                with lock:
-                    running -= 1
-
-    server, engine._server = engine._server, Counting()
-    try:
+    with watched(engine) as seen:
         completions = await asyncio.gather(*(engine.complete(ask(f"echo {n}"), GREEDY) for n in range(6)))
-    finally:
-        engine._server = server
     assert [completion.outcome for completion in completions] == [Outcome.OK] * 6
-    assert peak == 4
+    assert seen.peak == 4
 
 
 async def test_deterministic_mode_repeats_itself(deterministic: EmbeddedModel) -> None:
@@ -168,24 +193,42 @@ async def test_a_prompt_that_is_too_long(engine: EmbeddedModel) -> None:
 
 
 async def test_cancelling_stops_the_generation(deterministic: EmbeddedModel) -> None:
-    # One slot: the next call can only run when the cancelled one has let go of it.
-    endless = Sampling(temperature=0.0, max_tokens=700)
-    task = asyncio.create_task(deterministic.complete(ask("Count from 1 to 1000."), endless))
-    await asyncio.sleep(0.3)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    started = time.monotonic()
-    await deterministic.complete(ask("ls"), Sampling(temperature=0.0, max_tokens=1))
-    after_cancel = time.monotonic() - started
-    started = time.monotonic()
-    whole = await deterministic.complete(ask("Count from 1 to 1000."), endless)
-    assert whole.usage.completion_tokens > 300
-    assert after_cancel < time.monotonic() - started
+    with watched(deterministic) as whole:
+        await deterministic.complete(COUNT, LONG)
+    with watched(deterministic) as seen:
+        task = asyncio.create_task(deterministic.complete(COUNT, LONG))
+        while seen.chunks < 5:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        # There is one slot: this runs when the cancelled call has let go of it.
+        await deterministic.complete(ask("ls"), Sampling(temperature=0.0, max_tokens=1))
+    assert seen.finished == 2
+    assert seen.chunks < whole.chunks / 2
+
+
+async def test_cancelling_stops_the_reading_of_a_prompt() -> None:
+    model = EmbeddedModel(path_of_weights(), context=4096, deterministic=True)
+    model.load()
+    long = ask("a b c d e f g h " * 220)
+    with watched(model) as seen:
+        task = asyncio.create_task(model.complete(long, GREEDY))
+        while not seen.chunks:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await model.complete(ask("ls"), Sampling(temperature=0.0, max_tokens=1))
+    prompts = [chunk["prompt_progress"] for chunk in seen.kept if "prompt_progress" in chunk]
+    read = [progress["processed"] for progress in prompts if progress["total"] > 1500]
+    await model.close()
+    assert seen.finished == 2
+    assert max(read) < prompts[0]["total"]
 
 
 async def test_leaving_a_stream_stops_the_generation(engine: EmbeddedModel) -> None:
-    stream = engine.stream(ask("Count from 1 to 1000."), Sampling(temperature=0.0, max_tokens=700))
+    stream = engine.stream(COUNT, LONG)
     async for _ in stream:
         break
     await stream.aclose()  # type: ignore[attr-defined]
@@ -195,10 +238,11 @@ async def test_leaving_a_stream_stops_the_generation(engine: EmbeddedModel) -> N
 
 async def test_closing_ends_running_calls_and_the_engine_comes_back() -> None:
     model = EmbeddedModel(path_of_weights(), slots=1, context=1024)
-    endless = Sampling(temperature=0.0, max_tokens=700)
-    tasks = [asyncio.create_task(model.complete(ask("Count from 1 to 1000."), endless)) for _ in range(2)]
-    await asyncio.sleep(0.5)
-    await model.close()
+    with watched(model) as seen:
+        tasks = [asyncio.create_task(model.complete(COUNT, LONG)) for _ in range(2)]
+        while not seen.chunks:
+            await asyncio.sleep(0.01)
+        await model.close()
     assert {completion.outcome for completion in await asyncio.gather(*tasks)} == {Outcome.CANCELLED}
     assert (await model.complete(ask("ls"), GREEDY)).outcome is Outcome.OK
     await model.close()

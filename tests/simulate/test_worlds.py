@@ -26,6 +26,7 @@ def test_a_shipped_world_is_sound(name: str) -> None:
     world = load_world(name)
     domain = get_domain(world.domain)
     assert domain.problems(world) == []
+    assert (world.name, world.domain) == (name, name.partition("-")[0])
     assert world.summary
     assert domain.initial_observation(world).text
     assert parse_world(dump_world(world), "dump") == world

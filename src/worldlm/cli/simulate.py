@@ -228,20 +228,19 @@ async def _compare(
                     writer.write(_played(environment, recording, rows[start:], ending))
     wall = time.perf_counter() - started
     usage = sum((row.step.usage for row in rows), NO_USAGE)
-    total_agreement = agreement(rows)
+    totals = agreement(rows)
     if as_json:
         report = {
             **_head(environment.world, environment.origin),
             "history": "predicted" if free else "real",
             "measure": MEASURE,
             "turns": [_compared_json(row) for row in rows],
-            **asdict(total_agreement),
-            "coverage": total_agreement.coverage,
+            "totals": {**asdict(totals), "coverage": totals.coverage},
             **_cost_json(usage, wall),
         }
         show_json(report)
     else:
-        _show_agreement(total_agreement, free)
+        _show_agreement(totals, free)
         show(f"{_simulator(environment.origin)}; {_cost(usage)}")
     _raise_if_nothing_worked([(row.step.outcome, row.step.detail) for row in rows])
 

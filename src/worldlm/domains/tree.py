@@ -31,12 +31,12 @@ _HEAD = re.compile(
     r"(?:\[(?P<id>[^\]\s]+)\] )?"
     r"(?P<role>[A-Za-z][\w-]*(?: [A-Za-z][\w-]*)*?)(?=\s*$| ['\"(]|,| [\w-]+=)"
     rf"(?: (?P<name>{_STRING}))?"
-    r"(?: \((?P<box>-?\d+,-?\d+ -?\d+x-?\d+)\))?"
+    r"(?: \((?P<box>-?\d{1,6},-?\d{1,6} -?\d{1,6}x-?\d{1,6})\))?"
 )
 _ATTRIBUTE = re.compile(
     rf"(?:, ?| (?=[\w-]+=))(?P<key>[A-Za-z][\w-]*)(?:=(?P<value>{_STRING}|\([^)]*\)|\[[^\]]*\]|[^,\s]*))?"
 )
-_BOUNDS = re.compile(r"\[(-?\d+),(-?\d+)\]\[(-?\d+),(-?\d+)\]")
+_BOUNDS = re.compile(r"\[(-?\d{1,6}),(-?\d{1,6})\]\[(-?\d{1,6}),(-?\d{1,6})\]")
 MAX_DEPTH = 200
 """Levels that a tree may have; real ones have some dozens."""
 _STATES = ("checkable", "checked", "clickable", "focused", "scrollable", "long-clickable", "password", "selected")

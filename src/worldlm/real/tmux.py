@@ -25,6 +25,8 @@ HISTORY = 20_000
 """Rows that tmux keeps above the screen."""
 THROTTLE_SECONDS = 0.05
 """Between two reads of a pane that has printed more than it may."""
+KEYS = 1024
+"""Bytes that one `send-keys` takes."""
 KEPT = 32 * 1024
 """Bytes of a step's output that are kept as they came, at its start and at its end each."""
 
@@ -188,8 +190,9 @@ class Tmux:
 
     def type(self, data: bytes) -> None:
         """Send bytes to the pane as they are."""
-        if data:
-            self._send("send-keys -t %0 -H " + data.hex(" "), _Request(1, _no_lines, None))
+        for start in range(0, len(data), KEYS):
+            keys = data[start : start + KEYS].hex(" ")
+            self._send(f"send-keys -t %0 -H {keys}", _Request(1, _no_lines, None))
 
     async def screen(self) -> Screen:
         """The screen, with up to as many rows of the history; the history is cleared. Raises TmuxError."""

@@ -51,6 +51,7 @@ class SimulatedEnvironment:
         self._limit = world.limits.turns or domain.limits.turns
         self._conversation: Conversation | None = None
         self._initial: Observation | None = None
+        self._started = world
         self._turns: list[Turn] = []
         self._seed = world.seed
         self._chain = ""
@@ -161,6 +162,8 @@ class SimulatedEnvironment:
     def _begin(self, initial: Observation, seed: int) -> None:
         self._conversation = Conversation(self._domain, self._world, self._profile, initial, self._count)
         self._initial = initial
+        # Rules and harness look back to the first observation, which on `resume` need not be the world's.
+        self._started = self._world.model_copy(update={"initial_observation": initial.text})
         self._turns = []
         self._seed = seed
         self._chain = digest(self._world.name, initial.text)
@@ -187,7 +190,7 @@ class SimulatedEnvironment:
         except ActionError as error:
             yield Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
             return
-        answered = self._domain.harness(self._world, self._turns, call)
+        answered = self._domain.harness(self._started, self._turns, call)
         if answered is not None:
             yield self._finish(action, Step(observation=answered.observation, terminated=answered.terminated))
             return
@@ -220,7 +223,7 @@ class SimulatedEnvironment:
             if reply.text is not None:
                 reply, observation = self._observe(call, reply)
                 if observation is not None:
-                    checks = self._domain.check(self._world, self._turns, call, observation)
+                    checks = self._domain.check(self._started, self._turns, call, observation)
                     violations = tuple(c for c in checks if not c.passed)
                     step = Step(observation=observation, thinking=reply.thinking, violations=violations, usage=usage)
                     yield self._finish(action, step)

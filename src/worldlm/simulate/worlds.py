@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 
 from worldlm.core.errors import InputError, nearest
 from worldlm.core.jsonl import describe
-from worldlm.core.types import DOMAIN_NAMES, World
+from worldlm.core.types import DOMAIN_NAMES, DomainName, World
 from worldlm.domains import get_domain
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """YAML without surprises: a key that stands twice in one mapping is an error, and dates stay text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
@@ -35,11 +35,23 @@ class _Loader(yaml.SafeLoader):
 
 def shipped_worlds() -> dict[str, World]:
     """The worlds of the package by name, in the order of the domains; the first of a domain is its default."""
+    return {name: _shipped(name) for name in _names()}
+
+
+def _names() -> list[str]:
+    """A shipped world's file is `NAME.yaml`, and its name begins with its domain."""
     folder = resources.files("worldlm.simulate") / "worlds"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-    worlds = [parse_world((folder / name).read_text("utf-8"), name) for name in names]
-    worlds.sort(key=lambda world: DOMAIN_NAMES.index(world.domain))
-    return {world.name: world for world in worlds}
+    names = [entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")]
+    return sorted(names, key=lambda name: (DOMAIN_NAMES.index(_domain_of(name)), name))
+
+
+def _domain_of(name: str) -> DomainName:
+    return next(domain for domain in DOMAIN_NAMES if name.startswith(f"{domain}-"))
+
+
+def _shipped(name: str) -> World:
+    file = resources.files("worldlm.simulate") / "worlds" / f"{name}.yaml"
+    return parse_world(file.read_text("utf-8"), file.name)
 
 
 def load_world(name: str) -> World:
@@ -56,13 +68,13 @@ def load_world(name: str) -> World:
         except UnicodeDecodeError as error:
             raise InputError(f"{name} is not UTF-8 text (byte {error.start})") from error
         return parse_world(text, name)
-    worlds = shipped_worlds()
-    if name in worlds:
-        return worlds[name]
-    for world in worlds.values():
-        if world.domain == name:
-            return world
-    hint = nearest(name, [*worlds, *DOMAIN_NAMES])
+    names = _names()
+    if name in names:
+        return _shipped(name)
+    for shipped in names:
+        if _domain_of(shipped) == name:
+            return _shipped(shipped)
+    hint = nearest(name, [*names, *DOMAIN_NAMES])
     raise InputError(f"there is no world {name!r}; {hint} (a file's name must end in .yaml)")
 
 

@@ -1,0 +1,107 @@
+"""All seven domains stepped by the embedded model: outcomes, rules kept, speed, and replay agreement.
+
+Each domain's example script is played in its first shipped world, twice in deterministic mode and twice
+with four sessions at a time on shared slots; the agreement of the two runs is the share of turns that came
+out equal. It is 1 in deterministic mode, and otherwise it is what it is.
+"""
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from worldlm.core.outcomes import Outcome
+from worldlm.core.protocols import Closes
+from worldlm.core.types import DOMAIN_NAMES, Trajectory, Turn
+from worldlm.domains import get_domain
+from worldlm.models import build
+from worldlm.rollout import Job, RolloutLimits, ScriptPolicy, read_script, rollouts
+from worldlm.simulate import SimulatedEnvironment, load_world
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def script_of(domain: str) -> Path:
+    """The example script of a domain."""
+    return EXAMPLES / "terminal" / "session.txt" if domain == "terminal" else EXAMPLES / "scripts" / f"{domain}.txt"
+
+
+async def play(turns: int, deterministic: bool, temperature: float | None = None) -> dict[str, Trajectory]:
+    """One run over all domains."""
+    model, profile = build("embedded", deterministic=deterministic)
+    if temperature is not None:
+        sampling = profile.sampling.model_copy(update={"temperature": temperature})
+        profile = profile.model_copy(update={"sampling": sampling})
+    jobs = []
+    for name in DOMAIN_NAMES:
+        world, domain = load_world(name), get_domain(name)
+        actions = read_script(script_of(name), domain, world)[:turns]
+
+        def environment(world: Any = world, domain: Any = domain) -> SimulatedEnvironment:
+            return SimulatedEnvironment(world, domain, model, profile)
+
+        limits = RolloutLimits(turns=turns, failed_steps=turns + 1, invalid_actions=turns + 1)
+        jobs.append(Job(name, environment, ScriptPolicy(actions), seed=0, limits=limits))
+    done: dict[str, Trajectory] = {}
+    await rollouts(jobs, lambda t: done.__setitem__(t.id, t), concurrency=1 if deterministic else 4)
+    if isinstance(model, Closes):
+        await model.close()
+    return done
+
+
+def same(one: Turn, other: Turn) -> bool:
+    """Whether two turns came out alike."""
+    return (one.outcome, one.observation) == (other.outcome, other.observation)
+
+
+def agreement(one: Trajectory, other: Trajectory) -> float:
+    """Share of the turns that came out alike."""
+    return sum(map(same, one.turns, other.turns)) / len(one.turns)
+
+
+async def measure(turns: int) -> list[dict[str, Any]]:
+    """A row a domain."""
+    exact = await play(turns, True), await play(turns, True)
+    shared = await play(turns, False), await play(turns, False)
+    sampled = await play(turns, False, 0.8), await play(turns, False, 0.8)
+    rows = []
+    for name in DOMAIN_NAMES:
+        trajectory = shared[0][name]
+        asked = [turn for turn in trajectory.turns if turn.usage.calls]
+        kept = sum(turn.outcome is Outcome.OK and not turn.violations for turn in asked)
+        rows.append(
+            {
+                "domain": name,
+                "turns": len(trajectory.turns),
+                "outcomes": dict(Counter(turn.outcome.value for turn in trajectory.turns)),
+                "all_rules_kept": kept / len(asked) if asked else None,
+                "seconds_per_step": sum(turn.usage.seconds for turn in asked) / len(asked) if asked else None,
+                "prompt_tokens_cached": trajectory.usage.cached_tokens / (trajectory.usage.prompt_tokens or 1),
+                "agreement_deterministic": agreement(exact[0][name], exact[1][name]),
+                "agreement_shared_slots": agreement(shared[0][name], shared[1][name]),
+                "agreement_sampled": agreement(sampled[0][name], sampled[1][name]),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    """Print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows = anyio.run(measure, arguments.turns)
+    if arguments.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        cells = (f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values())
+        print("  ".join(f"{key}={cell}" for key, cell in zip(row, cells, strict=True)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,345 @@
+"""However hostile the command: the host is untouched, and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from session import WORLD, Session, gone, opened, traces, world_with
+
+from worldlm.core.outcomes import Outcome
+from worldlm.core.types import World
+from worldlm.domains.terminal import interrupted
+
+pytestmark = pytest.mark.usefixtures("terminal_programs", "nothing_left")
+PROMPT = "ana@box:~/app$"
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    before = traces()
+    yield
+    assert gone(before) == []
+
+
+async def usable(terminal: Session) -> None:
+    """The terminal still answers."""
+    await terminal.keys(("C-c", 1.0))
+    assert (await terminal.keys(("echo $((6 * 7))\n", 20))).endswith(f"\n42\n{PROMPT}")
+
+
+# Using too much.
+
+
+@pytest.mark.anyio
+async def test_a_fork_bomb_is_bounded_and_ends_with_the_sandbox() -> None:
+    async with opened(world_with(processes=24)) as terminal:
+        text = await terminal.keys((":(){ :|:& };:\n", 1.5))
+        sandbox = terminal.environment._sandbox
+        assert sandbox is not None
+        assert len(sandbox.processes()) <= 24
+        text += await terminal.keys(("", 1.0))
+        assert "Resource temporarily unavailable" in text
+
+
+@pytest.mark.anyio
+async def test_one_process_cannot_hold_more_memory_than_its_limit() -> None:
+    async with opened(world_with(memory_mib=64)) as terminal:
+        assert "MemoryError" in await terminal.keys(("python3 -c 'x = bytearray(1 << 28)'\n", 20))
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+async def test_many_processes_together_cannot_either() -> None:
+    hog = "import time; x = bytearray(b'x') * (40 << 20); time.sleep(60)"
+    async with opened(world_with(memory_mib=100)) as terminal:
+        command = f'for i in 1 2 3 4; do python3 -c "{hog}" & done; wait'
+        text = await terminal.keys((command + "\n", 2.5))
+        text += await terminal.keys(("", 0.5))
+        assert "Killed" in text
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+async def test_shared_memory_counts() -> None:
+    hog = (
+        "import mmap, time; m = mmap.mmap(-1, 300 << 20); [m.write(bytes(1 << 20)) for _ in range(300)]; time.sleep(60)"
+    )
+    async with opened(world_with(memory_mib=100)) as terminal:
+        assert "Killed" in await terminal.keys((f'python3 -c "{hog}"\n', 20))
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["~/fill", "/tmp/fill", "/dev/shm/fill", "/var/tmp/fill"])
+async def test_filling_the_disk_gives_the_ordinary_error(path: str) -> None:
+    async with opened(world_with(disk_mib=8)) as terminal:
+        command = f"for i in 1 2 3 4 5 6; do head -c 2M /dev/zero > {path}$i; done"
+        assert "No space left on device" in await terminal.keys((command + "\n", 20))
+        assert "File too large" in await terminal.keys((f"rm {path}*; head -c 20M /dev/zero > {path}\n", 20))
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+async def test_there_is_nowhere_else_to_write() -> None:
+    async with opened() as terminal:
+        text = await terminal.keys(
+            ("for d in / /dev /etc /usr /usr/local /run /root /home /proc/sys/kernel; do\n", 1.0)
+        )
+        text = await terminal.keys((" (echo x > $d/probe) 2>/dev/null && echo WROTE $d\ndone; echo tried\n", 20))
+        assert "tried\n" in text
+        assert "\nWROTE" not in text
+        assert "hostname" in await terminal.keys(("echo evil > /proc/sys/kernel/hostname\n", 9))
+        assert "\nbox\n" in await terminal.keys(("hostname\n", 9))
+
+
+@pytest.mark.anyio
+async def test_endless_files_are_counted_as_memory() -> None:
+    async with opened(world_with(memory_mib=32)) as terminal:
+        make = "import os\\nfor i in range(10**7): os.close(os.open(f'f{i}', os.O_CREAT))"
+        await terminal.keys((f'python3 -c "$(printf "{make}")"\n', 20))
+        step = await terminal.step(("rm -rf ~/app; ls | wc -l\n", 20))
+        assert step.outcome in (Outcome.OK, Outcome.INFRASTRUCTURE_FAILED)
+
+
+@pytest.mark.anyio
+async def test_endless_output_is_interrupted_and_says_so() -> None:
+    async with opened(world_with(output_kib=256)) as terminal:
+        step = await terminal.step(("yes\n", 60))
+        assert terminal.text(step).split("\n")[0] == interrupted(256)
+        assert step.observation is not None
+        assert len(step.observation.text.split("\n")) <= 42
+        assert step.observation.raw is None or len(step.observation.raw) < 80_000
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "command",
+    ["trap '' INT TERM; while :; do echo deaf; done", "bash -c \"trap '' INT; exec yes\"", "setsid yes & sleep 50"],
+)
+async def test_output_that_ignores_the_interrupt_is_ended(command: str) -> None:
+    async with opened(world_with(output_kib=128)) as terminal:
+        text = terminal.text(
+            await terminal.step((f"bash -c {command!r}\n" if "trap ''" in command else command + "\n", 60))
+        )
+        assert text.split("\n")[0] == interrupted(128)
+        await terminal.step(("", 0.5))
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+async def test_a_flood_between_steps_does_not_grow_our_memory() -> None:
+    async with opened(world_with(output_kib=64)) as terminal:
+        await terminal.keys(("(sleep 0.3; yes xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx) &\n", 9))
+        import asyncio
+
+        await asyncio.sleep(1.0)
+        assert (await terminal.keys(("echo x\n", 9))).split("\n")[0] == interrupted(64)
+        await usable(terminal)
+
+
+# Getting out.
+
+
+@pytest.mark.anyio
+async def test_there_is_no_network_but_a_loopback_of_its_own() -> None:
+    probe = (
+        "import socket\nfor host in ('1.1.1.1', '169.254.169.254', 'example.org'):\n"
+        "  try: socket.create_connection((host, 80), 2); print('REACHED')\n"
+        "  except OSError as error: print('no:', error)\n"
+        "s = socket.create_server(('127.0.0.1', 8000)); socket.create_connection(('127.0.0.1', 8000)); print('own loopback')\n"
+    )
+    world = WORLD.model_copy(update={"initial_state": {"user": "ana", "files": {"probe.py": probe}}})
+    with subprocess.Popen(
+        [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "0"],
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().split("port ")[1].split()[0]
+        async with opened(world) as terminal:
+            text = await terminal.keys(("python3 probe.py\n", 30))
+            assert text.count("no:") == 3
+            assert "own loopback" in text
+            assert "REACHED" not in text
+            host = f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'"
+            assert "refused" in await terminal.keys((host + "\n", 9))
+        server.terminate()
+
+
+@pytest.mark.anyio
+async def test_nothing_of_the_host_can_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("host-secret-1")
+    monkeypatch.setenv("WORLDLM_TEST_SECRET", "host-secret-2")
+    async with opened() as terminal:
+        text = await terminal.keys((f"cat {secret}; ls /work /root /mnt /opt /srv /home; ls -d /proc/[0-9]*; env\n", 9))
+        assert "host-secret" not in text
+        assert "\nana\n" in text
+        for command in (
+            "cat /etc/shadow",
+            "cat /proc/1/environ",
+            "cat /proc/1/root/etc/shadow",
+            "ls /run",
+            "cat /etc/passwd",
+        ):
+            shown = await terminal.keys((command + "\n", 9))
+            assert "host-secret" not in shown
+            assert "/tmp/pytest" not in shown
+        ids = await terminal.keys(("ps -e -o pid= | sort -n | tail -n 1\n", 9))
+        assert int(ids.split("\n")[1]) < 1000
+        assert f"/{Path.cwd().name}" not in await terminal.keys(("cat /proc/self/mountinfo | cut -c1-100\n", 9))
+
+
+@pytest.mark.anyio
+async def test_privileges_cannot_be_gained() -> None:
+    async with opened() as terminal:
+        for command, words in {
+            "unshare -Ur id": "unshare failed",
+            "mount -t tmpfs none /mnt": "mount",
+            "bwrap --ro-bind / / id": "bwrap:",
+            "chroot / id": "not permitted",
+            "mknod /tmp/sda b 8 0": "not permitted",
+            "kill -9 1; echo status $?": "status",
+            "date -s 2001-01-01": "cannot set date",
+            "hostname evil": "hostname:",
+            "dmesg": "not permitted",
+            "chown 0 a.txt": "chown",
+        }.items():
+            text = await terminal.keys((command + "\n", 9))
+            assert words in text or "not found" in text, text
+            assert "uid=0" not in text
+        status = await terminal.keys(("grep -E '^(Cap|NoNew)' /proc/self/status\n", 9))
+        assert status.count("0000000000000000") == 5
+        assert "NoNewPrivs:\t1" in status.replace("        ", "\t") or "NoNewPrivs" in status
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+async def test_system_calls_beyond_a_shell_users_need_are_refused() -> None:
+    from worldlm.real.sandbox import system_call_filter
+
+    if system_call_filter() is None:
+        pytest.skip("needs a system library: apt-get install libseccomp2")
+    probe = (
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        "for name, args in (('ptrace', (0, 0, 0, 0)), ('unshare', (0x10000000,)), ('setns', (0, 0)), ('mount', (0, 0, 0, 0, 0)),\n"
+        "                   ('memfd_create', (b'x', 0)), ('shmget', (0, 4096, 0o1600))):\n"
+        "  print(name, getattr(libc, name)(*args), ctypes.get_errno())\n"
+    )
+    world = WORLD.model_copy(update={"initial_state": {"user": "ana", "files": {"probe.py": probe}}})
+    async with opened(world) as terminal:
+        text = await terminal.keys(("python3 probe.py\n", 9))
+        for name, number in {
+            "ptrace": 1,
+            "unshare": 1,
+            "setns": 1,
+            "mount": 1,
+            "memfd_create": 38,
+            "shmget": 1,
+        }.items():
+            assert f"\n{name} -1 {number}" in text
+
+
+@pytest.mark.anyio
+async def test_processes_outside_cannot_be_reached() -> None:
+    victim = subprocess.Popen(["sleep", "60"])
+    try:
+        async with opened() as terminal:
+            await terminal.keys((f"kill -9 {victim.pid}; kill -9 -- -1\n", 2.0))
+        assert victim.poll() is None
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+# Leaving something behind.
+
+
+@pytest.mark.anyio
+async def test_daemons_end_with_the_sandbox() -> None:
+    async with opened() as terminal:
+        await terminal.keys(("setsid nohup bash -c 'exec -a sandboxed-daemon sleep 1000' > /dev/null 2>&1 &\n", 5))
+        await terminal.keys(("(trap '' HUP TERM INT; exec -a sandboxed-deaf sleep 1000) & disown\n", 5), ("", 0.3))
+        assert "sandboxed-daemon" in await terminal.keys(("ps -ef | grep [s]andboxed\n", 5))
+
+
+@pytest.mark.anyio
+async def test_a_time_out_ends_what_runs() -> None:
+    async with opened(world_with(episode_seconds=1)) as terminal:
+        step = await terminal.step(("trap '' HUP TERM INT; while :; do :; done\n", 60))
+        assert step.outcome is Outcome.TIMED_OUT
+
+
+_CHILD = """
+import asyncio, sys
+from worldlm.core.types import World
+from worldlm.real.terminal import TerminalEnvironment
+
+async def main():
+    environment = TerminalEnvironment(World(name="box", domain="terminal", initial_state={"user": "ana"}))
+    await environment.reset()
+    await environment.step('[{"keystrokes": "setsid nohup bash -c \\'exec -a sandboxed-orphan sleep 1000\\' &\\\\n", "duration": 5}]')
+    print("running", flush=True)
+    if sys.argv[1] == "crash":
+        import os
+        os._exit(3)
+    if sys.argv[1] == "forget":
+        return
+    await environment.step('[{"keystrokes": "trap \\'\\' INT HUP; sleep 100\\\\n", "duration": 60}]')
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, "crash", "forget"])
+def test_however_our_process_ends_nothing_is_left(ending: signal.Signals | str) -> None:
+    before = traces()
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", _CHILD, str(ending)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"running\n"
+        if isinstance(ending, signal.Signals):
+            assert traces() - before
+            time.sleep(0.2)
+            process.send_signal(ending)
+        process.wait(20)
+    assert gone(before) == []
+
+
+@pytest.mark.anyio
+async def test_it_runs_as_an_ordinary_user_as_well() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the tests run as an ordinary user: all of them show it")
+    code = _CHILD.replace('print("running", flush=True)', "return print('running', flush=True)")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, "x"],
+        capture_output=True,
+        text=True,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        cwd="/",
+        env={**os.environ, "HOME": "/nonexistent"},
+        timeout=60,
+        check=False,
+    )
+    if "Permission denied" in done.stderr:
+        pytest.skip("an ordinary user cannot read this Python installation")
+    assert done.stdout == "running\n", done.stderr
+
+
+def test_a_world_without_files_of_its_own_needs_none() -> None:
+    assert World(name="empty", domain="terminal").initial_state == ""
