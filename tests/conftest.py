@@ -4,6 +4,11 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
+
+# Time limits of single examples measure the machine, not the code.
+settings.register_profile("worldlm", deadline=None)
+settings.load_profile("worldlm")
 
 
 @pytest.fixture

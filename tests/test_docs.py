@@ -3,7 +3,7 @@
 Conventions of README.md and docs/:
 
 - The `python` fences of a page are one program, run from top to bottom. A `text title="output"` fence after one
-  holds what it prints.
+  holds what it prints; `title="output, for example"` says that it prints, and may print something else.
 - In a `console` fence a line after `$ ` is a command. With `<!-- run -->` before the fence it is run, and the lines
   below it are its output (stdout, then stderr).
 - `<!-- needs: bwrap tmux -->` before a fence names what it cannot run without: programs, or `weights`.
@@ -125,10 +125,11 @@ def test_python_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -
         )
         assert done.returncode == 0, done.stderr
         for (block, after), printed in zip(able, json.loads(done.stdout), strict=True):
-            if after is not None and after.title == "output":
+            title = after.title if after else ""
+            if title == "output" and after:
                 assert _lines(printed) == _lines(after.text), f"{page.name}:{block.line} prints something else"
             else:
-                assert not printed.strip(), f"{page.name}:{block.line} prints, and the page does not show it: {printed}"
+                assert bool(printed.strip()) == (title == "output, for example"), f"{page.name}:{block.line}: {printed}"
     if lacking := sorted({need for block, _ in programs for need in block.lacks}):
         pytest.skip(f"left out what needs {', '.join(lacking)}")
 
@@ -218,6 +219,22 @@ def test_commands_name_verbs_and_flags_that_exist(page: Path) -> None:
             check_usage(line)
 
 
+def _every_command(path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for verb in sorted(options(path)[1]):
+        yield from _every_command((*path, verb))
+
+
+def test_the_page_of_the_command_line_names_every_verb_and_flag() -> None:
+    page = ROOT / "docs" / "cli.md"
+    text = page.read_text("utf-8")
+    for path in _every_command():
+        assert f"worldlm {' '.join(path)}".strip() in text
+        section = text.partition(f"## worldlm {path[0]}")[2].partition("\n## ")[0] if path else text
+        for flag in options(path)[0] - {"--help", "--install-completion", "--show-completion"}:
+            assert f"`{flag}`" in section, f"cli.md does not name {flag} of {path}"
+
+
 @each_page
 def test_make_targets_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
@@ -226,7 +243,9 @@ def test_make_targets_exist(page: Path) -> None:
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"there is no `make {target}`"
 
 
-_PATH = re.compile(r"(?:(?:src|tests|examples|benchmarks|docs|configs|\.ci)/[\w./*-]*|[A-Z]+(?:\.md)?|[\w-]+\.(?:toml|yml))")
+_PATH = re.compile(
+    r"(?:src|tests|examples|benchmarks|docs|configs|\.ci)/[\w./*-]*|[A-Z]+(?:\.md)?|[\w-]+\.(?:toml|yml)"
+)
 
 
 @each_page

@@ -1,54 +1,16 @@
 """A world, a server that plays it, and two ways to run the program: in this process and in its own."""
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from cli_kit import WORLD, Cli, Result
 from shell_server import ShellServer, shell_server
 
 from worldlm.cli import main
-
-WORLD = """\
-schema: worldlm.world/1
-name: box
-domain: terminal
-summary: A small box.
-context: A plain machine.
-initial_state:
-  user: user
-  host: box
-  files:
-    notes.txt: "hello\\n"
-"""
-
-
-@dataclass
-class Result:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Stdout, which must hold one JSON value on one line and nothing else."""
-        assert self.out.count("\n") == 1, self.out
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> str:
-        """The one line of stderr."""
-        assert self.err.count("\n") == 1, self.err
-        assert "Traceback" not in self.err
-        return self.err.rstrip("\n")
-
-
-Cli = Callable[..., Result]
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import Cli
+from cli_kit import Cli
 
 HEAVY = ("pydantic", "yaml", "openai", "xllamacpp", "prompt_toolkit", "rich", "jsonschema", "anyio")
 

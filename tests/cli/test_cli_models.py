@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import Cli
+from cli_kit import Cli
 
 
 def test_list_names_models_and_profiles(cli: Cli) -> None:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Cli
+from cli_kit import Cli
 from shell_server import ShellServer
 
 from worldlm.core.jsonl import JsonlWriter, read_trajectories
 from worldlm.core.outcomes import EndingKind
+from worldlm.core.types import Turn
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -64,6 +65,11 @@ def test_seed_goes_on_with_another(pipe: Cli, world: Path, model: str) -> None:
     assert seeds[0] != seeds[1]
 
 
+def said_word(turn: Turn) -> str:
+    assert turn.observation
+    return turn.observation.text.split()[2]
+
+
 def test_fork_keeps_numbered_branches_and_each_is_written(pipe: Cli, world: Path, model: str, tmp_path: Path) -> None:
     out = tmp_path / "t.jsonl"
     lines = "echo a\necho b\n/fork 1\necho c\n/branches\n/switch 1\n/fork\n/fork 9\n/switch 7\necho d\n"
@@ -72,9 +78,8 @@ def test_fork_keeps_numbered_branches_and_each_is_written(pipe: Cli, world: Path
     assert "cannot fork at turn 9" in result.out
     assert "there is no branch 7; known: 1, 2, 3" in result.out
     said = {
-        trajectory.id.rpartition("-")[2]: [turn.observation.text.split()[2] for turn in trajectory.turns]
+        trajectory.id.rpartition("-")[2]: [said_word(turn) for turn in trajectory.turns]
         for trajectory in read_trajectories(out).items
-        if all(turn.observation for turn in trajectory.turns)
     }
     assert said == {"1": ["a", "b"], "2": ["a", "c"], "3": ["a", "b", "d"]}
     assert len({trajectory.group for trajectory in read_trajectories(out).items}) == 1
@@ -132,6 +137,8 @@ def test_a_signal_while_waiting_for_a_line_writes_the_trajectory(
         assert process.poll() is None
     assert process.stdout.readline() == "user@box:~$\n"
     process.send_signal(number)
+    process.stdin.close()
+    process.stdin = None
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (code, "")
     (trajectory,) = read_trajectories(out).items
@@ -212,7 +219,7 @@ def test_a_session_at_a_terminal(terminal: Terminal, server: ShellServer, tmp_pa
     terminal.keys("Enter")
     assert "␛[31mred␛[0m" in terminal.wait("[4]>")
     # History comes back with the arrow.
-    terminal.keys("Up", "Up", "Up", "Up")
+    terminal.keys("Up", "Up", "Up", "Up", "Up")  # the last but two has two lines
     terminal.wait("[4]> think")
     terminal.keys("C-c")
     terminal.wait("[4]>")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Cli
+from cli_kit import Cli
 from shell_server import ShellServer
 
 from worldlm.core.errors import SetupError

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import WORLD, Cli
+from cli_kit import WORLD, Cli
 
 from worldlm.core.types import World
 from worldlm.simulate import load_world, parse_world, shipped_worlds

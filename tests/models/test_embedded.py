@@ -37,14 +37,14 @@ def path_of_weights() -> Path:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EmbeddedModel]:
-    model = EmbeddedModel(path_of_weights(), slots=4, context=1024, label="smol")
+    model = EmbeddedModel(path_of_weights(), slots=4, context=1024, threads=1, label="smol")
     yield model
     asyncio.run(model.close())
 
 
 @pytest.fixture(scope="module")
 def deterministic() -> Iterator[EmbeddedModel]:
-    model = EmbeddedModel(path_of_weights(), context=1024, label="smol", deterministic=True)
+    model = EmbeddedModel(path_of_weights(), context=1024, threads=1, label="smol", deterministic=True)
     yield model
     asyncio.run(model.close())
 
@@ -65,6 +65,13 @@ class Watched:
     @property
     def chunks(self) -> int:
         return len(self.kept)
+
+    async def at_least(self, chunks: int) -> None:
+        for _ in range(6000):
+            if self.chunks >= chunks:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{self.chunks} chunks came, not {chunks}")
 
     def handle_chat_completions(self, body: object, take: Callable[[dict[str, Any]], bool]) -> None:
         def count(chunk: dict[str, Any]) -> bool:
@@ -197,8 +204,7 @@ async def test_cancelling_stops_the_generation(deterministic: EmbeddedModel) -> 
         await deterministic.complete(COUNT, LONG)
     with watched(deterministic) as seen:
         task = asyncio.create_task(deterministic.complete(COUNT, LONG))
-        while seen.chunks < 5:
-            await asyncio.sleep(0.01)
+        await seen.at_least(5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -209,13 +215,12 @@ async def test_cancelling_stops_the_generation(deterministic: EmbeddedModel) -> 
 
 
 async def test_cancelling_stops_the_reading_of_a_prompt() -> None:
-    model = EmbeddedModel(path_of_weights(), context=4096, deterministic=True)
+    model = EmbeddedModel(path_of_weights(), context=4096, threads=1, deterministic=True)
     model.load()
     long = ask("a b c d e f g h " * 220)
     with watched(model) as seen:
         task = asyncio.create_task(model.complete(long, GREEDY))
-        while not seen.chunks:
-            await asyncio.sleep(0.01)
+        await seen.at_least(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -237,11 +242,10 @@ async def test_leaving_a_stream_stops_the_generation(engine: EmbeddedModel) -> N
 
 
 async def test_closing_ends_running_calls_and_the_engine_comes_back() -> None:
-    model = EmbeddedModel(path_of_weights(), slots=1, context=1024)
+    model = EmbeddedModel(path_of_weights(), slots=1, context=1024, threads=1)
     with watched(model) as seen:
         tasks = [asyncio.create_task(model.complete(COUNT, LONG)) for _ in range(2)]
-        while not seen.chunks:
-            await asyncio.sleep(0.01)
+        await seen.at_least(1)
         await model.close()
     assert {completion.outcome for completion in await asyncio.gather(*tasks)} == {Outcome.CANCELLED}
     assert (await model.complete(ask("ls"), GREEDY)).outcome is Outcome.OK
@@ -291,7 +295,7 @@ def test_a_file_that_is_something_else(tmp_path: Path) -> None:
 async def test_a_damaged_file(tmp_path: Path) -> None:
     damaged = tmp_path / "x.gguf"
     damaged.write_bytes(b"GGUF" + os.urandom(10_000))
-    model = EmbeddedModel(damaged, slots=1, context=512)
+    model = EmbeddedModel(damaged, slots=1, context=512, threads=1)
     with pytest.raises(SetupError, match=r"cannot load .*x\.gguf"):
         model.load()
     completion = await model.complete(ask("ls"), GREEDY)
@@ -304,7 +308,7 @@ def test_it_is_silent() -> None:
     program = (
         "import asyncio, sys; from pathlib import Path; from worldlm.models import EmbeddedModel\n"
         "from worldlm.core.types import Message, Sampling\n"
-        "model = EmbeddedModel(Path(sys.argv[1]), slots=1, context=512)\n"
+        "model = EmbeddedModel(Path(sys.argv[1]), slots=1, context=512, threads=1)\n"
         "async def main():\n"
         "    await model.complete([Message(role='user', content='ls')], Sampling(max_tokens=2))\n"
         "    await model.close()\n"

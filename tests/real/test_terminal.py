@@ -2,8 +2,8 @@ import asyncio
 import json
 
 import pytest
+from terminal_session import WORLD, opened, typed, world_with
 
-from session import WORLD, opened, typed, world_with
 from worldlm.core.errors import InputError, SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, HasOrigin
@@ -421,6 +421,15 @@ async def test_a_cancelled_step_closes_the_environment() -> None:
         with pytest.raises(InputError, match="reset"):
             await terminal.step(("ls\n", 1))
         assert (await terminal.environment.reset()).text == PROMPT
+
+
+@pytest.mark.anyio
+async def test_closing_during_a_step_ends_the_step() -> None:
+    async with opened() as terminal:
+        step = asyncio.create_task(terminal.step(("sleep 50\n", 60)))
+        await asyncio.sleep(0.1)
+        await terminal.environment.close()
+        assert (await step).outcome is Outcome.CANCELLED
 
 
 @pytest.mark.anyio

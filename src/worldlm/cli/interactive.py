@@ -40,6 +40,7 @@ class Repl:
         try:
             while not self.over and (line := await self._line()) is not None:
                 await self._take(line)
+            await self.signals.check()  # whoever ends us with a signal often ends our input as well
             ending = QUIT
         finally:
             if writer:

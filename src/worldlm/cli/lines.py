@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 
 from worldlm.cli.console import out
 

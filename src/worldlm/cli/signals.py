@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import anyio
+import anyio.lowlevel
 
 T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -29,6 +30,11 @@ class Signals:
                 yield scope
             finally:
                 self._step = None
+
+    async def check(self) -> None:
+        """Let a signal that has come act now."""
+        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
 
     def receive(self, number: int) -> None:
         """Act on a signal."""
@@ -54,9 +60,11 @@ def run(work: Callable[[Signals], Awaitable[T]]) -> T:
             asyncio.get_running_loop().add_signal_handler(number, signals.receive, number)
         try:
             with signals.work:
-                return await work(signals)
+                result = await work(signals)
         finally:
             _give_back()
-        raise SystemExit(128 + (signals.caught or signal.SIGINT))
+        if signals.caught is not None:
+            raise SystemExit(128 + signals.caught)
+        return result
 
     return anyio.run(supervised)

@@ -26,8 +26,9 @@ these pages are checked against it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
@@ -288,7 +289,7 @@ def harness(world: World, turns: Sequence[Turn], call: ToolCall) -> HarnessReply
         return HarnessReply(Observation(text=f"Error: wrong arguments for {call.name}: {problem}"))
     if call.name != "dict_memory":
         return None
-    _, text = _remember(_memory(world, turns), call)
+    _, text = _remember(_memory(turns), call)
     return HarnessReply(Observation(text=text))
 
 
@@ -327,12 +328,17 @@ def _remember(memory: dict[str, str], call: ToolCall) -> tuple[dict[str, str], s
     return memory, memory[key]
 
 
-def _memory(world: World, turns: Sequence[Turn]) -> dict[str, str]:
+def _memory(turns: Sequence[Turn]) -> dict[str, str]:
     """What the turns left in the memory. One whose answer was another than the memory's changed nothing."""
     memory: dict[str, str] = {}
-    for call, observation in _calls(world, turns, "dict_memory"):
+    for turn in turns:
+        if turn.observation is None or "dict_memory" not in turn.action:
+            continue
+        call = _past_call(turn.action)
+        if call is None or call.name != "dict_memory":
+            continue
         after, text = _remember(memory, call)
-        if observation.text == text:
+        if turn.observation.text == text:
             memory = after
     return memory
 
@@ -341,19 +347,14 @@ def _quoted(key: str) -> str:
     return canonical_json(key)
 
 
-def _calls(world: World, turns: Iterable[Turn], *names: str) -> list[tuple[ToolCall, Observation]]:
-    """The valid calls of these tools that were answered, with their answers."""
-    found = []
-    for turn in turns:
-        if turn.observation is None or not any(name in turn.action for name in names):
-            continue
-        try:
-            call = parse_action(turn.action, world)
-        except ActionError:
-            continue
-        if call.name in names and not argument_problem(call):
-            found.append((call, turn.observation))
-    return found
+@lru_cache(maxsize=1024)
+def _past_call(action: str) -> ToolCall | None:
+    """The call that an action of a default tool was; None when it was none, or had wrong arguments."""
+    try:
+        call = parse_tool_call(action, tuple(_BY_NAME))
+    except ActionError:
+        return None
+    return None if argument_problem(call) else call
 
 
 def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Observation) -> tuple[Check, ...]:
@@ -365,7 +366,7 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
         return ()
     text = observation.text
     if call.name == "dict_memory":
-        expected = _remember(_memory(world, turns), call)[1]
+        expected = _remember(_memory(turns), call)[1]
         return (Check(rule="memory", passed=text == expected, message=f"the memory answers: {expected}"),)
     known = _known_pages(world, turns)
     if text.startswith("Error: "):
@@ -425,26 +426,34 @@ def _check_none(rule: str, faults: Sequence[str], message: str) -> Check:
 
 def _known_pages(world: World, turns: Sequence[Turn]) -> dict[str, tuple[str, str | None]]:
     """Title and, where it is known, date of each page: as the index has it, else as it was first said to be."""
-    try:
-        known: dict[str, tuple[str, str | None]] = {
-            page.url: (page.title, page.date) for page in world_pages(world).values()
-        }
-    except ValidationError:
-        known = {}
-    for call, observation in _calls(world, turns[-LOOK_BACK:], "web_search", "web_extractor"):
-        if call.name == "web_extractor":
-            first = observation.text.split("\n", 1)[0]
-            if first.startswith("# "):
-                known.setdefault(call.arguments["url"], (first[2:], None))
+    known: dict[str, tuple[str, str | None]] = {}
+    state = world.hidden_state
+    entries = state.get("pages") if isinstance(state, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("title"), str):
+            known[str(entry.get("url"))] = (entry["title"], entry.get("date", "N/A"))
+    for turn in turns[-LOOK_BACK:]:
+        if turn.observation is None:
             continue
-        try:
-            searches = parse_searches(observation.text, queries_of(call))
-        except ValueError:
-            continue
-        for item in (item for found in searches for item in found):
-            title, date = known.get(item.url, (item.title, None))
-            known[item.url] = (title, date or item.date)
+        for url, said_title, said_date in _said(turn.action, turn.observation.text):
+            title, date = known.get(url, (said_title, None))
+            known[url] = (title, date or said_date)
     return known
+
+
+@lru_cache(maxsize=1024)
+def _said(action: str, text: str) -> tuple[tuple[str, str, str | None], ...]:
+    """Address, title and date (None where there is none) of the pages that a turn tells of."""
+    call = _past_call(action)
+    if call is not None and call.name == "web_extractor" and text.startswith("# "):
+        return ((call.arguments["url"], text.split("\n", 1)[0][2:], None),)
+    if call is None or call.name != "web_search":
+        return ()
+    try:
+        searches = parse_searches(text, queries_of(call))
+    except ValueError:
+        return ()
+    return tuple((item.url, item.title, item.date) for found in searches for item in found)
 
 
 SEARCH = Domain(

@@ -31,6 +31,7 @@ Listings, globs and searches leave out the folder `.git`. Whatever fails is one 
 import posixpath
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from pydantic import Field
@@ -502,17 +503,14 @@ def _known_content(world: World, turns: Sequence[Turn], state: FileState, path: 
     base: str | None = None
     calls: list[tuple[ToolCall, str]] = []
     for turn in reversed(recent):
-        try:
-            call = parse_action(turn.action, world)
-        except ActionError:
+        call = _past_call(turn.action)
+        if call is None or turn.observation is None:
             continue
-        if turn.observation is None:
-            continue
-        if call.name == "run_shell_command" and not _leaves_files(call.arguments.get("command")):
+        if call.name == "run_shell_command" and not _leaves_files(call.arguments["command"]):
             return None
-        if call.name not in ("write_file", "edit") or bad_arguments(call, _BY_NAME[call.name]):
+        if call.name not in ("write_file", "edit") or turn.observation.text.startswith("Error: "):
             continue
-        if resolve(state, call.arguments["file_path"]) != path or turn.observation.text.startswith("Error: "):
+        if resolve(state, call.arguments["file_path"]) != path:
             continue
         if call.name == "write_file" or not call.arguments["old_string"]:
             base = call.arguments["content" if call.name == "write_file" else "new_string"]
@@ -530,8 +528,18 @@ def _known_content(world: World, turns: Sequence[Turn], state: FileState, path: 
     return base
 
 
-def _leaves_files(command: object) -> bool:
-    return isinstance(command, str) and bool(_HARMLESS.match(command)) and not _RISKY.search(command)
+@lru_cache(maxsize=1024)
+def _past_call(action: str) -> ToolCall | None:
+    """The call that an action of a default tool was; None when it was none, or had wrong arguments."""
+    try:
+        call = parse_tool_call(action, tuple(_BY_NAME))
+    except ActionError:
+        return None
+    return None if bad_arguments(call, _BY_NAME[call.name]) else call
+
+
+def _leaves_files(command: str) -> bool:
+    return bool(_HARMLESS.match(command)) and not _RISKY.search(command)
 
 
 _SEARCH_ROW = re.compile(r"([^:\n]+):([1-9]\d*): (.*)")

@@ -66,7 +66,7 @@ class EmbeddedModel:
         self.context = context
         self.deterministic = deterministic
         self._label = label or weights.stem
-        self._threads = threads or _processors()
+        self.threads = threads or _processors()
         self._key = secrets.token_urlsafe(16)
         self._loading = threading.Lock()
         self._server: Any = None
@@ -212,7 +212,7 @@ class EmbeddedModel:
         params.n_ctx = self.context * self.slots
         params.fit_params = False  # the context is what was asked for, not what llama.cpp thinks fits
         params.n_batch = BATCH
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self._threads
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.cache_prompt = not self.deterministic
         params.cache_ram_mib = 0 if self.deterministic else PROMPT_CACHE_MIB
         # What is in a reply is text: no tool calls, no thinking taken out (the reader of replies does that).

@@ -100,7 +100,7 @@ class OpenAIModel:
         price: Price = FREE,
     ):
         """Connects to nothing yet. Raises InputError for a URL that is none."""
-        import openai  # noqa: F401 - takes a second: here, and not within the deadline of the first call
+        import openai  # takes a second: here, and not within the deadline of the first call
 
         self.model = model
         self.base_url = endpoint(base_url)

@@ -5,10 +5,11 @@ seed. Of several calls with one request the last good one counts, else the last.
 
 *Trajectories* are found by what was done. The user messages of a request are the actions so far, the
 oldest perhaps missing; the last one is to be answered. A recorded turn answers when its action equals
-the last user message and the turns before it have the actions of the messages before. (The first user
-message needs only to *end* with its action: whoever shortens a history marks it there.) Where several
-turns fit, the one counts whose earlier observations stand in the assistant messages, whose first
-observation stands in the system message and which has no unseen turns before it, in this order.
+the last user message and the turns before it have the actions of the messages before. (Whoever shortens a
+history marks it in the first message that remains: so a first user message that *is* an action is that
+of a first turn, and one that only *ends* with an action is that of a later turn.) Where several turns
+fit, the one counts whose earlier observations stand in the assistant messages, then the one whose first
+observation stands in the system message, then the first of the file.
 
 A request that fits nothing is a MODEL_FAILED completion that names the file and the nearest action.
 """
@@ -147,7 +148,7 @@ class _Trajectories:
         if not fitting:
             near = _nearest_action(actions[-1], self._places)
             return f"{self._path} holds no turn like this one after the {len(actions) - 1} before; {near}"
-        best = max(fitting, key=lambda place: self._likeness(place, answers, system, len(actions)))
+        best = max(fitting, key=lambda place: self._likeness(place, answers, system))
         turn = best.turns[best.index]
         assert turn.observation is not None
         text = self._write(turn.observation)
@@ -157,13 +158,13 @@ class _Trajectories:
         if len(actions) > 1:
             return self._places.get(actions[-1], [])
         marked = [known for known in self._places if actions[0].endswith(known)]
-        return [place for known in marked for place in self._places[known] if known == actions[0] or place.index]
+        return [place for known in marked for place in self._places[known]]
 
-    def _likeness(self, place: _Place, answers: Sequence[str], system: str, shown: int) -> tuple[int, bool, bool]:
+    def _likeness(self, place: _Place, answers: Sequence[str], system: str) -> tuple[int, bool]:
         earlier = place.turns[: place.index]
         pairs = zip(reversed(earlier), reversed(answers), strict=False)
         same = sum(turn.observation is not None and self._write(turn.observation) in answer for turn, answer in pairs)
-        return same, bool(place.initial) and place.initial in system, place.index == shown - 1
+        return same, bool(place.initial) and place.initial in system
 
 
 def _follows(place: _Place, actions: Sequence[str]) -> bool:
@@ -172,9 +173,9 @@ def _follows(place: _Place, actions: Sequence[str]) -> bool:
     if first < 0:
         return False
     recorded = [turn.action for turn in place.turns[first : place.index + 1]]
-    return recorded[1:] == list(actions[1:]) and (
-        recorded[0] == actions[0] or (first > 0 and actions[0].endswith(recorded[0]))
-    )
+    if recorded[1:] != list(actions[1:]):
+        return False
+    return actions[0] == recorded[0] if first == 0 else actions[0] != recorded[0] and actions[0].endswith(recorded[0])
 
 
 def _nearest_action(asked: str, known: "Sequence[str] | set[str] | dict[str, list[_Place]]") -> str:

@@ -150,11 +150,13 @@ class _Store:
         self._path = path
         self._lock = threading.Lock()
         self._warned = False
+        self._open: sqlite3.Connection | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._open: sqlite3.Connection | None = sqlite3.connect(path, timeout=30, check_same_thread=False)
+            self._open = sqlite3.connect(path, timeout=30, check_same_thread=False)
             self._prepare(self._open)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, InputError) as error:
+            self.close()
             raise InputError(f"cannot use {path} as a cache: {error}; give another path, or delete it") from error
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -164,8 +166,7 @@ class _Store:
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if tables and version != CACHE_VERSION:
-                connection.close()
-                raise InputError(f"{self._path} is not a cache of version {CACHE_VERSION}; give another path")
+                raise InputError(f"it is another database, or of another version than {CACHE_VERSION}")
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS completions (key TEXT PRIMARY KEY, completion TEXT NOT NULL) WITHOUT ROWID"
             )

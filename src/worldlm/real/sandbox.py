@@ -152,22 +152,24 @@ def _spelled(kind: str, nonce: str) -> str:
 def mount_points(state: FileState) -> list[str]:
     """The writable folders of the agent's machine. Raises InputError for a file where none can be."""
     points = {state.home, "/tmp", "/var"}
-    for path in [*(state.absolute(p) for p in state.files), state.absolute(state.cwd)]:
-        parts = PurePosixPath(path).parts
-        if len(parts) < 2:
-            continue
-        if parts[1] in _SYSTEM_FOLDERS:
+    for path in map(state.absolute, state.files):
+        top, *below = PurePosixPath(path).parts[1:] or ("",)
+        if top in _SYSTEM_FOLDERS or not (below or (top and path.endswith("/"))):
             raise InputError(
-                f"initial_state.files: {path} lies in a system folder; a terminal world cannot write there"
+                f"initial_state.files: {path} cannot be there; put it under home, /srv, /var, /opt or /etc"
             )
-        if len(parts) == 2 and path in state.files and not path.endswith("/"):
-            raise InputError(f"initial_state.files: {path} lies in the root folder; put it into a folder")
-        if parts[1] == "home":
-            if len(parts) > 2:
-                points.add(f"/home/{parts[2]}")
-        elif parts[1] != "etc":
-            points.add(f"/{parts[1]}")
-    return sorted(points)
+        points |= _point(path)
+    return sorted(points | _point(state.absolute(state.cwd)))
+
+
+def _point(path: str) -> set[str]:
+    """The folder that must be mounted for `path` to be writable, if any."""
+    top, *below = PurePosixPath(path).parts[1:] or ("",)
+    if top in ("", "etc", *_SYSTEM_FOLDERS):
+        return set()
+    if top == "home":
+        return {f"/home/{below[0]}"} if below else set()
+    return {f"/{top}"}
 
 
 def seed_tar(state: FileState, run: dict[str, str | bytes], etc: dict[str, str]) -> bytes:
@@ -178,15 +180,17 @@ def seed_tar(state: FileState, run: dict[str, str | bytes], etc: dict[str, str])
     when = _epoch(state)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        seen: set[str] = {"/"}
+        added: dict[str, bool] = {"/": True}  # path to whether it is a folder
 
         def add(path: str, mode: int, data: bytes | None = None) -> None:
+            if path in added:
+                if added[path] and data is None:
+                    return
+                raise InputError(f"initial_state.files: {path.removeprefix('/disk/tree')} is both a file and a folder")
             parent = str(PurePosixPath(path).parent)
-            if parent not in seen:
+            if not added.get(parent):
                 add(parent, 0o755)
-            if path in seen:
-                return
-            seen.add(path)
+            added[path] = data is None
             info = tarfile.TarInfo(path.lstrip("/"))
             info.mode, info.mtime = mode, when
             if data is None:
@@ -209,7 +213,8 @@ def seed_tar(state: FileState, run: dict[str, str | bytes], etc: dict[str, str])
             else:
                 add(path, int(entry.mode, 8), entry.content.encode())
         for name, text in etc.items():
-            add(f"/disk/tree/etc/{name}", 0o644, text.encode())
+            if f"/disk/tree/etc/{name}" not in added:
+                add(f"/disk/tree/etc/{name}", 0o644, text.encode())
     return buffer.getvalue()
 
 
@@ -485,6 +490,8 @@ class Sandbox:
 
     def kill(self, why: Ended) -> None:
         """End everything in it, now. The first reason stays."""
+        if self._process.returncode is not None:
+            return
         self.ended = self.ended or why
         # The first process of a namespace is gone only when all others are, and its parent waits for it:
         # so whoever reaps the parent knows that nothing is left.

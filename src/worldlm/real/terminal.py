@@ -29,7 +29,7 @@ START_SECONDS = 30.0
 """How long the sandbox and the world's set-up commands may take."""
 SETTLE_SECONDS = 0.05
 """How long a prompt must stand when the shell may still be reading what was typed before."""
-GRACE_SECONDS = 0.5
+GRACE_SECONDS = 1.0
 """Between the interrupt of a program that floods the screen and its end."""
 SURE_BYTES = 1024
 """Typed text up to this length is in the shell's hands before it can draw a prompt."""
@@ -168,11 +168,15 @@ class TerminalEnvironment:
 
     async def _interrupt(self, tmux: Tmux, sandbox: Sandbox) -> None:
         """Stop a flood: by C-c as a person would, and by ending every program if that does not help."""
+        tmux.draining = True
         seen = tmux.output.prompts
         tmux.type(b"\x03")
-        if not await tmux.prompt(seen, GRACE_SECONDS, through_flood=True):
+        stopped = await tmux.prompt(seen, GRACE_SECONDS) and await tmux.quiet(SETTLE_SECONDS, GRACE_SECONDS)
+        if not stopped and tmux.output.exit_code is None:
             sandbox.kill_programs()
-            await tmux.prompt(seen, GRACE_SECONDS, through_flood=True)
+            await tmux.prompt(seen, GRACE_SECONDS)
+            await tmux.quiet(SETTLE_SECONDS, GRACE_SECONDS)
+        tmux.draining = False
 
     async def _observe(self, tmux: Tmux, *, flooded: bool = False) -> Observation:
         output = tmux.output
@@ -218,6 +222,10 @@ class TerminalEnvironment:
         if sandbox.ended is Ended.TIME:
             detail = f"{Ended.TIME.value} ({self._limits.episode_seconds:g} s); everything in the sandbox was ended"
             return Step(observation=None, outcome=Outcome.TIMED_OUT, detail=detail, truncated=True)
+        if sandbox.ended is Ended.CLOSED:
+            return Step(
+                observation=None, outcome=Outcome.CANCELLED, detail="the environment was closed during the step"
+            )
         why = sandbox.ended.value if sandbox.ended else f"the sandbox is gone: {sandbox.errors() or error}"
         return Step(observation=None, outcome=Outcome.INFRASTRUCTURE_FAILED, detail=why, truncated=True)
 

@@ -162,6 +162,8 @@ class Tmux:
         self.output = Output(nonce)
         self.gone = False
         """tmux has ended."""
+        self.draining = False
+        """Read a flood as fast as it comes, because its end is being waited for."""
         self._stdin, self._stdout, self._rows, self._flood = stdin, stdout, rows, flood
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
@@ -218,16 +220,16 @@ class Tmux:
         """Whether the pane has printed more than it may."""
         return self.output.size > self._flood
 
-    async def prompt(self, after: int, seconds: float, *, through_flood: bool = False) -> bool:
+    async def prompt(self, after: int, seconds: float) -> bool:
         """Wait for a prompt beyond the first `after`, at most `seconds`; whether it came.
 
-        Also ends when the shell or tmux has ended, and in a flood.
+        Also ends when the shell or tmux has ended, and (unless `draining`) in a flood.
         """
 
         def ready() -> bool:
             output = self.output
             ended = self.gone or output.exit_code is not None
-            return output.prompts > after or ended or (self.flooded and not through_flood)
+            return output.prompts > after or ended or (self.flooded and not self.draining)
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds)):
@@ -235,6 +237,16 @@ class Tmux:
                     self._news.clear()
                     await self._news.wait()
         return self.output.prompts > after
+
+    async def quiet(self, during: float, seconds: float) -> bool:
+        """Wait until nothing has been printed `during` so many seconds, at most `seconds`; whether that came."""
+        end = self._loop.time() + seconds
+        while self._loop.time() < end:
+            before = self.output.size
+            await asyncio.sleep(during)
+            if self.output.size == before:
+                return True
+        return False
 
     # How it speaks.
 
@@ -288,7 +300,7 @@ class Tmux:
                 self._printed(printed)
                 self._line(bytes(line))
         self._printed(printed)
-        if self.flooded:
+        if self.flooded and not self.draining:
             # Left unread, the flood waits in tmux and in the program that makes it.
             self._news.set()
             self._loop.remove_reader(self._stdout)

@@ -1,0 +1,111 @@
+"""The embedded model as seven environments, and the same model through its own HTTP server."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from worldlm.core.errors import SetupError
+from worldlm.core.outcomes import Outcome
+from worldlm.core.protocols import Model
+from worldlm.core.types import DOMAIN_NAMES, Profile, Sampling, Step, World
+from worldlm.domains import get_domain
+from worldlm.domains.render import system_message
+from worldlm.models import weights
+from worldlm.models.embedded import EmbeddedModel
+from worldlm.models.openai import OpenAIModel
+from worldlm.rollout import read_script
+from worldlm.simulate import SimulatedEnvironment, load_world
+
+pytestmark = pytest.mark.anyio
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# Few tokens: these tests are about the way there and back, not about quality.
+PROFILE = Profile(
+    name="short",
+    prompt="compact",
+    answer_tag=False,
+    sampling=Sampling(temperature=0, max_tokens=24),
+    context=8192,
+    attempts=1,
+)
+CLOSED = {Outcome.OK, Outcome.CUT_OFF, Outcome.MODEL_FAILED}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    try:
+        found = weights.find()
+    except SetupError as error:
+        pytest.skip(str(error))
+    if found is None:
+        pytest.skip("needs the embedded weights: worldlm models pull")
+    return found
+
+
+@pytest.fixture(scope="module")
+async def exact(path: Path) -> AsyncIterator[EmbeddedModel]:
+    model = EmbeddedModel(path, deterministic=True)
+    yield model
+    await model.close()
+
+
+async def play(model: Model, world: World, lines: Sequence[str]) -> list[Step]:
+    environment = SimulatedEnvironment(world, get_domain(world.domain), model, PROFILE)
+    await environment.reset(0)
+    return [await environment.step(line) for line in lines]
+
+
+def script(domain: str, turns: int) -> tuple[World, list[str]]:
+    world = load_world(domain)
+    path = EXAMPLES / ("terminal/session.txt" if domain == "terminal" else f"scripts/{domain}.txt")
+    return world, read_script(path, get_domain(domain), world)[:turns]
+
+
+@pytest.mark.parametrize("domain", DOMAIN_NAMES)
+async def test_every_domain_steps(exact: EmbeddedModel, domain: str) -> None:
+    world, lines = script(domain, 2)
+    for step in await play(exact, world, lines):
+        assert step.outcome in CLOSED, step.detail
+        assert step.usage.prompt_tokens > 300
+        assert (step.observation is None) == (step.outcome is not Outcome.OK)
+
+
+async def test_deterministic_mode_agrees_with_itself_and_with_its_own_server(exact: EmbeddedModel) -> None:
+    world, lines = script("terminal", 4)
+    first, again = await play(exact, world, lines), await play(exact, world, lines)
+    server = OpenAIModel("embedded", exact.url, exact.api_key)
+    served = await play(server, world, lines)
+    await server.close()
+
+    def seen(steps: list[Step]) -> list[object]:
+        return [(step.outcome, step.observation) for step in steps]
+
+    assert seen(first) == seen(again)
+    assert seen(first) == seen(served)
+
+
+async def test_the_prefix_of_a_session_is_evaluated_once(path: Path) -> None:
+    world, lines = script("terminal", 3)
+    model = EmbeddedModel(path, slots=2)
+    steps = await play(model, world, lines)
+    await model.close()
+    assert steps[0].usage.cached_tokens < 50
+    for step in steps[1:]:
+        assert step.usage.cached_tokens > 0.8 * step.usage.prompt_tokens
+
+
+async def test_compact_prompts_are_compact(exact: EmbeddedModel) -> None:
+    for name in DOMAIN_NAMES:
+        assert exact.count_tokens(get_domain(name).prompt("compact")) <= 250, name
+
+
+async def test_default_worlds_leave_room_for_turns(exact: EmbeddedModel) -> None:
+    for name in DOMAIN_NAMES:
+        world, domain = load_world(name), get_domain(name)
+        message = system_message(domain, world, PROFILE, domain.initial_observation(world))
+        assert exact.count_tokens(message) < 5000, name
