@@ -7,12 +7,14 @@ import asyncio
 import sys
 from pathlib import Path
 
-from worldlm import JsonlWriter, ScriptPolicy, SimulatedEnvironment, get_domain, load_world, rollout
+from worldlm import JsonlWriter, SimulatedEnvironment, get_domain, load_world
 from worldlm.core.protocols import Closes
 from worldlm.models import build
+from worldlm.rollout import ScriptPolicy, rollout
 
 
 async def main(spec: str) -> None:
+    """Play the world with the model that `spec` says."""
     world = load_world("terminal")  # a shipped world, a domain's name, or the path of a YAML file
     domain = get_domain(world.domain)
     model, profile = build(spec)

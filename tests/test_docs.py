@@ -12,6 +12,7 @@ Conventions of README.md and docs/:
 - A `yaml title="a world"` fence is a whole world.
 """
 
+import inspect
 import json
 import os
 import re
@@ -23,14 +24,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from worldlm.core.types import DOMAIN_NAMES, Observation, Turn
+from worldlm.cli.interactive import COMMANDS
+from worldlm.core.jsonl import read_trajectories
+from worldlm.core.outcomes import EndingKind, Outcome
+from worldlm.core.types import DOMAIN_NAMES, Limits, Observation, Turn, World
 from worldlm.domains import get_domain
-from worldlm.models import weights
+from worldlm.domains.files import FileState
+from worldlm.models import PROFILES, weights
 from worldlm.simulate import load_world, parse_world
 
 ROOT = Path(__file__).parents[1]
@@ -106,6 +112,7 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
+@pytest.mark.timeout(600)  # the embedded model is slow on a machine that is busy with other work
 @each_page
 def test_python_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
     blocks = fences(page)
@@ -120,7 +127,6 @@ def test_python_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            timeout=150,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -235,6 +241,38 @@ def test_the_page_of_the_command_line_names_every_verb_and_flag() -> None:
             assert f"`{flag}`" in section, f"cli.md does not name {flag} of {path}"
 
 
+def test_tables_of_the_pages_are_complete() -> None:
+    words, models, cli, worlds = (
+        (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("words", "models", "cli", "worlds")
+    )
+    for outcome in Outcome:
+        assert f"| `{outcome.name}` |" in words
+    for ending in EndingKind:
+        assert f"`{ending.value}`" in words
+    for command in COMMANDS:
+        assert f"`/{command}" in cli
+    for field in (*World.model_fields, *Limits.model_fields, *FileState.model_fields):
+        assert f"`{field.rstrip('_')}`" in worlds
+    for profile in PROFILES.values():
+        sampling = profile.sampling
+        tag, thinking = ("yes" if value else "no" for value in (profile.answer_tag, profile.thinking))
+        numbers = f"{sampling.temperature:g} | {sampling.max_tokens:,} | {profile.context:,}"
+        assert f"| `{profile.name}` | {profile.prompt} | {tag} | {thinking} | {numbers} |" in models
+
+
+@pytest.mark.parametrize("name", DOMAIN_NAMES)
+def test_the_page_of_a_domain_names_its_rules_tools_and_arguments(name: str) -> None:
+    page = (ROOT / "docs" / "domains" / f"{name}.md").read_text("utf-8")
+    domain, world = get_domain(name), load_world(name)
+    module = inspect.getsource(sys.modules[domain.parse_action.__module__])
+    for rule in set(re.findall(r'(?:rule=|_exactly\(|_check_none\()"(\w+)"', module)):
+        assert f"`{rule}`" in page, f"{name}.md does not name the rule {rule}"
+    if not world.tools and name not in ("terminal", "os"):
+        for tool in domain.tools(world):
+            for word in (tool.name, *tool.parameters["properties"]):
+                assert f"`{word}`" in page, f"{name}.md does not name {word!r}"
+
+
 @each_page
 def test_make_targets_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
@@ -292,6 +330,15 @@ def test_links_resolve(page: Path) -> None:
         file = (page.parent / name).resolve() if name else page
         assert file.exists(), f"{page.name} links to {target}, which is not there"
         assert not anchor or anchor in _anchors(file), f"{page.name}: {target} names no heading"
+
+
+def test_the_examples_of_the_terminal_were_recorded() -> None:
+    (recording,) = read_trajectories(ROOT / "examples" / "terminal" / "recording.jsonl").items
+    turns = {(turn.action, turn.observation.text) for turn in recording.turns if turn.observation}
+    shown = [fence for fence in fences(ROOT / "docs" / "domains" / "terminal.md") if fence.title]
+    for before, fence in pairwise(shown):
+        if fence.title == "observation":
+            assert (before.text.rstrip("\n"), fence.text.removesuffix("\n")) in turns, f"line {fence.line}"
 
 
 @pytest.mark.parametrize("name", DOMAIN_NAMES)

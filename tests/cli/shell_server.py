@@ -23,7 +23,7 @@ def shell(typed: str, seed: int) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`slow` answers after a minute, `think` thinks first, `silent` says nothing; anything else is `shell`."""
+    """`slow` never answers, `think` thinks first, `silent` says nothing; anything else is `shell`."""
 
     protocol_version = "HTTP/1.1"
 
@@ -34,7 +34,8 @@ class Handler(BaseHTTPRequestHandler):
         text = "" if "silent" in typed else shell(typed, body.get("seed", 0))
         if "think" in typed:
             text = f"<think>A command that is not known.</think>{text}"
-        if "slow" in typed and self.server.waiting.wait(60):  # type: ignore[attr-defined]
+        if "slow" in typed:
+            self.server.waiting.wait(60)  # type: ignore[attr-defined]
             return
         if body.get("stream"):
             self._stream(text)

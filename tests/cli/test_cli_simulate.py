@@ -229,6 +229,7 @@ def _weights_present() -> bool:
 
 
 @pytest.mark.skipif(not _weights_present(), reason="the embedded weights are missing: run `worldlm models pull`")
+@pytest.mark.timeout(900)  # 640 tokens, on whatever processor there is
 def test_the_embedded_model_plays(cli: Cli, world: Path, script: Path) -> None:
     result = cli("simulate", world, "--script", script, "--offline", "--deterministic", "--json")
     assert result.code == 0

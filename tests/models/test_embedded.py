@@ -1,8 +1,11 @@
 """The embedded engine itself: llama.cpp in this process, with the default weights."""
 
+import array
 import asyncio
 import json
+import math
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -272,6 +275,49 @@ def test_no_hidden_system_prompt(engine: EmbeddedModel) -> None:
     connection.request("POST", "/apply-template", body, engine._headers)
     prompt = json.loads(connection.getresponse().read())["prompt"]
     assert prompt == "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n U <|im_end|>\n<|im_start|>assistant\n"
+
+
+def write_adapter(path: Path, strength: float, width: int = 576, rank: int = 4) -> Path:
+    """A LoRA adapter in GGUF for one matrix of the default model."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    def string(key: str, value: str) -> bytes:
+        return text(key) + struct.pack("<I", 8) + text(value)
+
+    settings = [
+        string("general.type", "adapter"),
+        string("general.architecture", "llama"),
+        string("adapter.type", "lora"),
+        text("adapter.lora.alpha") + struct.pack("<If", 6, float(rank)),
+    ]
+    down = array.array("f", [math.sin(n) for n in range(width * rank)])
+    up = array.array("f", [strength * math.cos(n) for n in range(rank * width)])
+    stem = "blk.0.attn_output.weight"
+    tensors = text(f"{stem}.lora_a") + struct.pack("<IQQIQ", 2, width, rank, 0, 0)
+    tensors += text(f"{stem}.lora_b") + struct.pack("<IQQIQ", 2, rank, width, 0, 4 * len(down))
+    head = b"GGUF" + struct.pack("<IQQ", 3, 2, len(settings)) + b"".join(settings) + tensors
+    path.write_bytes(head + bytes(-len(head) % 32) + down.tobytes() + up.tobytes())
+    return path
+
+
+async def test_an_adapter_changes_what_is_said_and_the_name(deterministic: EmbeddedModel, tmp_path: Path) -> None:
+    base = await deterministic.complete(ask("ls"), GREEDY)
+    texts, names = [], []
+    for strength in (0.0, 0.5):
+        adapter = write_adapter(tmp_path / f"adapter{strength}.gguf", strength)
+        model = EmbeddedModel(
+            path_of_weights(), lora=adapter, context=1024, threads=1, label="smol", deterministic=True
+        )
+        completion = await model.complete(ask("ls"), GREEDY)
+        assert completion.outcome is Outcome.OK, completion.detail
+        texts.append(completion.text)
+        names.append(model.name)
+        await model.close()
+    assert texts[0] == base.text
+    assert texts[1] != base.text
+    assert len({deterministic.name, *names}) == 3
 
 
 def test_name_and_powers(engine: EmbeddedModel, deterministic: EmbeddedModel) -> None:

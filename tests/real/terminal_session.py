@@ -56,7 +56,9 @@ async def opened(world: World = WORLD) -> AsyncIterator[Session]:
     try:
         yield Session(environment, await environment.reset())
     finally:
+        processes = family(environment._sandbox._process.pid) if environment._sandbox else set()
         await environment.close()
+        assert left_of(processes, 0) == set()
 
 
 def world_with(**limits: float) -> World:
@@ -66,26 +68,39 @@ def world_with(**limits: float) -> World:
 
 # What of a sandbox could be left on the host.
 
+Alive = set[tuple[int, str]]
+"""Processes, each with its id and the time of its start."""
 
-def traces() -> set[str]:
-    """Processes of sandboxes, and the files in the temporary folders."""
-    found = set()
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                command = (path / "cmdline").read_bytes() + b" " + (path / "comm").read_bytes()
-            except OSError:
-                continue
-            if any(name in command for name in (b"bwrap", b"tmux", b"/run/pane.sh", b"sandboxed")):
-                found.add(f"process {path.name}")
-    for folder in ("/tmp", "/run", "/dev/shm", "/var/tmp"):
-        found |= {f"file {path}" for path in Path(folder).iterdir() if "tmux" in path.name or "worldlm-" in path.name}
+
+def family(pid: int) -> Alive:
+    """A process's descendants."""
+    found: Alive = set()
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return found
+    for child in children:
+        found |= {(child, start) for start in _start(child)} | family(child)
     return found
 
 
-def gone(before: set[str], seconds: float = 10.0) -> list[str]:
-    """What is there that was not there `before`, once it has had the time to go."""
+def _start(pid: int) -> list[str]:
+    try:
+        return [Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]]
+    except OSError:
+        return []
+
+
+def left_of(processes: Alive, seconds: float = 10.0) -> Alive:
+    """Those that are still there, once they have had the time to go."""
     end = time.monotonic() + seconds
-    while (left := traces() - before) and time.monotonic() < end:
+    while (left := {(pid, start) for pid, start in processes if start in _start(pid)}) and time.monotonic() < end:
         time.sleep(0.02)
-    return sorted(left)
+    return left
+
+
+def files() -> set[str]:
+    """What lies in the host's temporary folders that could be a sandbox's."""
+    folders = ("/tmp", "/run", "/dev/shm", "/var/tmp")
+    return {str(p) for f in folders for p in Path(f).iterdir() if any(n in p.name for n in ("tmux", "worldlm-sandbox"))}

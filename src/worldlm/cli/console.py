@@ -85,6 +85,16 @@ def show_beside(left_title: str, left: str, right_title: str, right: str) -> Non
 
 
 @contextmanager
+def waiting(what: str) -> Iterator[Callable[[], None]]:
+    """Show on a terminal that something is being done; yields what ends the show earlier."""
+    if not (err.is_terminal and out.is_terminal):
+        yield lambda: None
+        return
+    with err.status(f"{what} …") as status:
+        yield status.stop
+
+
+@contextmanager
 def progress(description: str, total: int | None, *, hidden: bool = False) -> Iterator[Callable[[], None]]:
     """A progress bar on stderr; yields what advances it by one. Silent when stderr is not a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from worldlm.cli.console import err, note, out, show, show_rows
+from worldlm.cli.console import note, out, show, show_rows, waiting
 from worldlm.cli.lines import Lines
 from worldlm.cli.session import INTERRUPTED, QUIT, Session
 from worldlm.cli.signals import Signals
@@ -68,13 +68,13 @@ class Repl:
     async def act(self, line: str) -> None:
         """Do what a line says."""
         action = self.domain.from_line(line, self.world)
-        view = StreamView(self.session.branch.length + 1)
-        if not self.lines.by_hand:
-            with view:
+        with waiting(f"turn {self.session.branch.length + 1}") as stop:
+            view = StreamView(stop)
+            if not self.lines.by_hand:
                 view.end(await self.session.act(action, view.feed))
-            return
-        with view, self.signals.step() as scope:
-            view.end(await self.session.act(action, view.feed))
+                return
+            with self.signals.step() as scope:
+                view.end(await self.session.act(action, view.feed))
         if scope.cancelled_caught:
             show("\n[cancelled: nothing has changed]", "yellow")
 
@@ -82,28 +82,16 @@ class Repl:
 class StreamView:
     """Shows an observation while it is made; what the step says at its end is what stands."""
 
-    def __init__(self, number: int):
-        self._status = err.status(f"turn {number} …") if err.is_terminal and out.is_terminal else None
+    def __init__(self, stop_waiting: Callable[[], None]):
+        self._stop_waiting = stop_waiting
         self._thinking = False
         self._shown = ""
-
-    def __enter__(self) -> "StreamView":
-        if self._status:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._quiet()
-
-    def _quiet(self) -> None:
-        if self._status:
-            self._status.stop()
 
     def feed(self, delta: Delta) -> None:
         """Show a piece."""
         if not out.is_terminal:
             return
-        self._quiet()
+        self._stop_waiting()
         if delta.thinking:
             show(delta.thinking, "dim italic", end="")
             self._thinking = True
@@ -119,7 +107,7 @@ class StreamView:
 
     def end(self, step: Step) -> None:
         """Show what is missing of the step."""
-        self._quiet()
+        self._stop_waiting()
         self._close_thinking()
         text = step.observation.text if step.observation else None
         if text is not None and text.startswith(self._shown):

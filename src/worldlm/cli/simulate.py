@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from worldlm.cli.build import ModelOptions, build_model, closing
-from worldlm.cli.console import out, progress, show, show_beside, show_json
+from worldlm.cli.console import out, progress, show, show_beside, show_json, waiting
 from worldlm.cli.interactive import Repl, failure_line
 from worldlm.cli.lines import standard_input
 from worldlm.cli.session import Session
@@ -100,7 +100,8 @@ def simulate(
                 elif actions is not None:
                     await _play(environment, actions, seed, as_json, writer)
                 else:
-                    await environment.reset(seed)
+                    with waiting("loading"):
+                        await environment.reset(seed)
                     await Repl(Session(environment), place, domain, standard_input(), signals).run(writer)
 
         run(work)

@@ -31,6 +31,8 @@ SETTLE_SECONDS = 0.05
 """How long a prompt must stand when the shell may still be reading what was typed before."""
 GRACE_SECONDS = 1.0
 """Between the interrupt of a program that floods the screen and its end."""
+NUDGE_SECONDS = 0.25
+"""After which a C-c at the shell's prompt is pressed again."""
 SURE_BYTES = 1024
 """Typed text up to this length is in the shell's hands before it can draw a prompt."""
 
@@ -56,6 +58,7 @@ class TerminalEnvironment:
         self._turns: list[Turn] = []
         self._row = 0
         self._seen = 0
+        self._unanswered = False
         self._over = False
         self._leaving: asyncio.Future[None] | None = None
 
@@ -82,7 +85,7 @@ class TerminalEnvironment:
         flood = (self._limits.output_kib or 1) * 1024
         tmux = Tmux(sandbox.stdin, sandbox.stdout, nonce, rows=ROWS, flood=flood)
         self._sandbox, self._tmux = sandbox, tmux
-        self._turns, self._over, self._row, self._seen = [], False, 0, 0
+        self._turns, self._over, self._unanswered, self._row, self._seen = [], False, False, 0, 0
         try:
             if not await tmux.prompt(0, START_SECONDS):
                 await self._explain_failed_start(tmux, sandbox)
@@ -96,7 +99,8 @@ class TerminalEnvironment:
     async def step(self, action: str) -> Step:
         """Type the action's keys, wait, and look."""
         async with self._lock:
-            if self._sandbox is None or self._tmux is None:
+            sandbox, tmux = self._sandbox, self._tmux
+            if sandbox is None or tmux is None:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
             if self._over:
                 return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
@@ -109,15 +113,15 @@ class TerminalEnvironment:
                 return self._finish(action, Step(observation=answered.observation, terminated=answered.terminated))
             started = time.monotonic()
             try:
-                observation = await self._type(self._tmux, self._sandbox, call.arguments["keys"])
+                observation = await self._type(tmux, sandbox, call.arguments["keys"])
             except TmuxError as error:
-                return self._failed(self._sandbox, error)
+                return self._failed(sandbox, error)
             except BaseException:
                 # The keys are typed and the answer is lost: there is no way back to before the step.
                 self._abandon()
                 raise
             usage = Usage(seconds=time.monotonic() - started)
-            ended = self._tmux.output.exit_code is not None
+            ended = tmux.output.exit_code is not None
             return self._finish(action, Step(observation=observation, terminated=ended, usage=usage))
 
     async def close(self) -> None:
@@ -153,15 +157,21 @@ class TerminalEnvironment:
         """Send the keys; wait for the prompt that follows them, or `seconds`."""
         output = tmux.output
         data = (control_key(keystrokes) or keystrokes).encode("utf-8", "replace")
-        # Keys are read by whatever runs now, or lie in the queue when the prompt comes: only then is it not yet certain
-        # that a prompt which says "idle" comes after them.
-        unsure = bool(data) and (output.running or len(data) > SURE_BYTES or data[-1] >= 0x20)
+        # When the next prompt may belong to what was typed before, or more keys may be on their way to the shell, then
+        # a prompt that says "idle" is not yet certain to come after them.
+        unsure = bool(data) and (output.running or self._unanswered or len(data) > SURE_BYTES or data[-1] >= 0x20)
         seen = output.prompts if data else self._seen
         output.expect_redraw = data.endswith(b"\x0c")
         deadline = time.monotonic() + seconds
         tmux.type(data)
-        while await tmux.prompt(seen, deadline - time.monotonic()) and unsure:
-            await asyncio.sleep(max(0.0, min(SETTLE_SECONDS, deadline - time.monotonic())))
+        self._unanswered = bool(data)
+        if data == b"\x03" and not output.running and not await tmux.prompt(seen, min(seconds, NUDGE_SECONDS)):
+            # An interrupt that comes between readline's last check and its read is only noticed with the next key.
+            tmux.type(data)
+        while await tmux.prompt(seen, deadline - time.monotonic()):
+            if unsure:
+                await asyncio.sleep(max(0.0, min(SETTLE_SECONDS, deadline - time.monotonic())))
+            self._unanswered = output.running
             if not output.running:
                 break
             seen = output.prompts
