@@ -1,10 +1,13 @@
 """Short ways to type into a real terminal, and to see what one leaves behind."""
 
 import json
+import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import Observation, Step, World
@@ -16,6 +19,13 @@ WORLD = World(
     domain="terminal",
     initial_state={"user": "ana", "host": "box", "cwd": "~/app", "files": {"app/a.txt": "one\ntwo\n"}},
 )
+
+
+def needs(**packages: str) -> None:
+    """Skip, and name the packages, when a program that a test types is not installed."""
+    missing = [package for program, package in packages.items() if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"needs system programs: apt-get install {' '.join(missing)}")
 
 
 class Session:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from terminal_session import opened
+from terminal_session import needs, opened
 
 from worldlm.core.jsonl import read_trajectories
 from worldlm.core.outcomes import EndingKind
+from worldlm.core.types import World
 from worldlm.domains import get_domain
 from worldlm.domains.files import file_state
 from worldlm.domains.terminal import TERMINAL
@@ -23,6 +24,7 @@ WORLDS = [world for world in shipped_worlds().values() if world.domain == "termi
 
 @pytest.mark.anyio
 async def test_typing_the_script_again_gives_the_recording_back() -> None:
+    needs(git="git", python3="python3")
     (recorded,) = read_trajectories(EXAMPLE / "recording.jsonl").items
     world = load_world("terminal")
     actions = read_script(EXAMPLE / "session.txt", get_domain("terminal"), world)
@@ -46,7 +48,8 @@ def test_the_recording_passes_the_rule_checks() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
-async def test_a_shipped_world_starts_as_it_is_described(world) -> None:  # type: ignore[no-untyped-def]
+async def test_a_shipped_world_starts_as_it_is_described(world: World) -> None:
+    needs(git="git")
     state = file_state(world)
     async with opened(world) as terminal:
         assert terminal.initial == TERMINAL.initial_observation(world)
@@ -59,6 +62,7 @@ async def test_a_shipped_world_starts_as_it_is_described(world) -> None:  # type
 
 @pytest.mark.anyio
 async def test_the_scripts_of_the_log_world_work() -> None:
+    needs(python3="python3")
     async with opened(load_world("terminal-logs")) as terminal:
         assert "      5 02\n      1 04\n" in await terminal.line("bin/errors.sh 2026-01-14")
         assert "30000 /checkout\n" in await terminal.line("bin/slow.sh 1")

@@ -2,7 +2,7 @@ import asyncio
 import json
 
 import pytest
-from terminal_session import WORLD, opened, typed, world_with
+from terminal_session import WORLD, needs, opened, typed, world_with
 
 from worldlm.core.errors import InputError, SetupError
 from worldlm.core.outcomes import Outcome
@@ -87,6 +87,15 @@ async def test_files_user_folder_modes_and_times_are_the_worlds() -> None:
             "kim@node-7:/srv/site$ cat index.html /etc/site.conf\n<p>é漢\nport = 80\nkim@node-7:/srv/site$"
         )
         assert "kim\n" in await terminal.line("whoami")
+
+
+@pytest.mark.anyio
+async def test_home_lies_on_one_file_system_with_the_root() -> None:
+    needs(git="git")
+    async with opened() as terminal:
+        assert "fatal: not a git repository (or any of the parent directories): .git\n" in await terminal.line(
+            "git log"
+        )
 
 
 @pytest.mark.anyio
@@ -334,6 +343,7 @@ async def test_what_looks_like_tmux_talking_is_only_text() -> None:
 
 @pytest.mark.anyio
 async def test_an_editor_session() -> None:
+    needs(vi="vim")
     async with opened() as terminal:
         screen = await terminal.keys(("vi a.txt\n", 1.0))
         assert screen.split("\n")[:3] == ["one", "two", "~"]
@@ -346,6 +356,7 @@ async def test_an_editor_session() -> None:
 
 @pytest.mark.anyio
 async def test_a_pager_session() -> None:
+    needs(less="less")
     async with opened() as terminal:
         await terminal.line("seq 200 > numbers")
         first = await terminal.keys(("less numbers\n", 0.6))
@@ -357,6 +368,7 @@ async def test_a_pager_session() -> None:
 
 @pytest.mark.anyio
 async def test_another_languages_prompt() -> None:
+    needs(python3="python3")
     async with opened() as terminal:
         assert (await terminal.keys(("python3 -q\n", 1.0))).endswith(">>>")
         assert await terminal.keys(("x = 6\n", 0.3)) == ">>> x = 6\n>>>"

@@ -326,7 +326,7 @@ def _simulator(origin: Origin) -> str:
 
 def _cost(usage: Usage) -> str:
     rate = f" ({usage.completion_tokens / usage.seconds:.0f} tokens/s)" if usage.seconds else ""
-    return f"{usage.completion_tokens} tokens in {usage.seconds:.1f} s{rate}"
+    return f"{usage.completion_tokens} tokens after {usage.prompt_tokens} of prompts in {usage.seconds:.1f} s{rate}"
 
 
 def _cost_json(usage: Usage, wall_seconds: float) -> dict[str, Any]:

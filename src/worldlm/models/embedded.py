@@ -38,7 +38,7 @@ class EmbeddedModel:
     """A model out of a GGUF file. Satisfies `Model`, `StreamsCompletion`, `CountsTokens` and `Closes`.
 
     `slots` requests run at the same time, each with up to `context` tokens of prompt and reply; further
-    ones wait. `lora` is an adapter in GGUF. `threads` is None for all processors but one. In
+    ones wait. `lora` is an adapter in GGUF. `threads` is None for all processors that we may use. In
     `deterministic` mode the same request always gives the same text: one slot, temperature 0, nothing
     reused from one prompt to the next (llama.cpp's sums depend on how work is batched).
 
@@ -66,7 +66,7 @@ class EmbeddedModel:
         self.context = context
         self.deterministic = deterministic
         self._label = label or weights.stem
-        self.threads = threads or _default_threads()
+        self.threads = threads or _processors()
         self._key = secrets.token_urlsafe(16)
         self._loading = threading.Lock()
         self._server: Any = None
@@ -201,6 +201,10 @@ class EmbeddedModel:
             return self._server
 
     def _start(self) -> Any:
+        # llama.cpp's threads wait for each other many times a token. By default they do so spinning, and when the
+        # processors are busy with anything else, two threads then get in each other's way: on two busy
+        # processors generation fell from 16 to 1 token/s. Waiting asleep costs next to nothing on an idle machine.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         import xllamacpp
 
         params = xllamacpp.CommonParams()
@@ -276,13 +280,7 @@ def _check_gguf(path: Path) -> None:
         raise SetupError(f"{path} is not a GGUF file (damaged, or another format); give a file that llama.cpp reads")
 
 
-def _default_threads() -> int:
-    """One processor is left to everything else.
-
-    llama.cpp's threads wait for each other many times a token, so one that is held up holds up all: on a
-    busy machine with two processors, two threads were ten times slower than one.
-    """
-    processors = os.cpu_count() or 1
+def _processors() -> int:
     with contextlib.suppress(AttributeError):  # not on every system
-        processors = len(os.sched_getaffinity(0))
-    return max(1, processors - 1)
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

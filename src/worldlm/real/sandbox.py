@@ -9,8 +9,12 @@ What the agent's machine has: the host's `/usr`, read-only; an `/etc` of its own
 folders the world names, on one tmpfs of limited size; a loopback device and no network; one user
 without privileges; no further user namespaces; a filter of system calls (when libseccomp is there).
 
-Limits: processes, data memory, file size and CPU seconds by `prlimit` inside the inner user namespace; disk by the
-size of the tmpfs; the sum of memory and the episode's time by a watching thread.
+Limits: processes, data memory, file size and CPU seconds by `prlimit` inside the inner user namespace (where Linux
+counts processes since 5.14); disk by the size of the tmpfs; the sum of memory and the episode's time by a watching
+thread. It is data memory and not address space, because runtimes reserve far more addresses than they use. Not
+bounded: CPU time while the episode lasts, and what the kernel holds for open sockets and pipes. Without libseccomp the
+namespaces and limits hold just the same, but the refused system calls are open, and memory in unmapped memfd files or
+detached System V segments is not counted.
 """
 
 import contextlib
@@ -204,6 +208,8 @@ def seed_tar(state: FileState, run: dict[str, str | bytes], etc: dict[str, str])
             add(f"/run/{name}", 0o644, content if isinstance(content, bytes) else content.encode())
         for folder in ("/disk/shm", "/disk/tree/tmp", "/disk/tree/var/tmp"):
             add(folder, 0o1777)
+        for folder in ("/run", "/root", "/srv", "/opt", "/mnt"):
+            add("/disk/tree" + folder, 0o755)
         for folder in (state.home, state.absolute(state.cwd)):
             add("/disk/tree" + folder.rstrip("/"), 0o755)
         for name, entry in state.files.items():
@@ -310,13 +316,13 @@ def inner_args(state: FileState, *, filtered: bool) -> list[str]:
         *_NAMESPACES,
         "--disable-userns",
         *("--uid", str(UID), "--gid", str(UID), "--hostname", state.host),
+        *("--bind", "/disk/tree", "/"),
         *_usr(),
+        *etc,
         *("--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/pts", "/dev/pts"),
         *("--bind", "/disk/shm", "/dev/shm", "--remount-ro", "/dev"),
-        *("--bind", "/disk/tree/etc", "/etc", *etc, "--remount-ro", "/etc"),
-        *("--perms", "0755", "--dir", "/home"),
         *trees,
-        *("--dir", "/run", "--dir", "/root", "--remount-ro", "/"),
+        *("--remount-ro", "/"),
         *(("--seccomp", "9") if filtered else ()),
         *(arg for name, value in environment.items() for arg in ("--setenv", name, value)),
         *("--chdir", state.absolute(state.cwd)),
