@@ -18,7 +18,7 @@ from worldlm.core.protocols import Closes
 from worldlm.core.types import DOMAIN_NAMES, Trajectory, Turn
 from worldlm.domains import get_domain
 from worldlm.models import build
-from worldlm.rollout import Job, RolloutLimits, ScriptPolicy, read_script, rollouts
+from worldlm.rollout import Job, RolloutLimits, ScriptPolicy, read_script, run_episodes
 from worldlm.simulate import SimulatedEnvironment, load_world
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -46,7 +46,7 @@ async def play(turns: int, deterministic: bool, temperature: float | None = None
         limits = RolloutLimits(turns=turns, failed_steps=turns + 1, invalid_actions=turns + 1)
         jobs.append(Job(name, environment, ScriptPolicy(actions), seed=0, limits=limits))
     done: dict[str, Trajectory] = {}
-    await rollouts(jobs, lambda t: done.__setitem__(t.id, t), concurrency=1 if deterministic else 4)
+    await run_episodes(jobs, lambda t: done.__setitem__(t.id, t), concurrency=1 if deterministic else 4)
     if isinstance(model, Closes):
         await model.close()
     return done

@@ -10,7 +10,7 @@ from pathlib import Path
 from worldlm import JsonlWriter, SimulatedEnvironment, get_domain, load_world
 from worldlm.core.protocols import Closes
 from worldlm.models import build
-from worldlm.rollout import ScriptPolicy, rollout
+from worldlm.rollout import ScriptPolicy, run_episode
 
 
 async def main(spec: str) -> None:
@@ -32,7 +32,7 @@ async def main(spec: str) -> None:
 
     # A policy in the loop leaves a trajectory: one line of JSON with the world, the turns and who played.
     script = [domain.from_line(line, world) for line in ("whoami", "echo hello > note.txt", "cat note.txt")]
-    trajectory = await rollout(ScriptPolicy(script), environment, seed=7)
+    trajectory = await run_episode(ScriptPolicy(script), environment, seed=7)
     with JsonlWriter(Path("quickstart.jsonl")) as file:
         file.write(trajectory)
     outcomes = ", ".join(turn.outcome.value for turn in trajectory.turns)

@@ -1,6 +1,7 @@
 """The rooms of the design: who may import whom, walking every import, those inside functions included."""
 
 import ast
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -141,8 +142,8 @@ PUBLIC = [
     "get_domain",
     "load_world",
     "read_trajectories",
-    "rollout",
-    "rollouts",
+    "run_episode",
+    "run_episodes",
 ]
 PUBLIC_TESTING = ["Conformance", "ScriptedModel", "ToyEnvironment", "check_environment"]
 
@@ -152,6 +153,7 @@ def test_public_names_are_pinned() -> None:
     assert dir(worldlm) == sorted(PUBLIC)
     for name in PUBLIC:
         assert getattr(worldlm, name) is not None
+        assert not inspect.ismodule(getattr(worldlm, name)), f"{name} is hidden by a room of that name"
     with pytest.raises(AttributeError, match="no attribute 'Observatoin'"):
         _ = worldlm.Observatoin
 
@@ -160,3 +162,8 @@ def test_public_names_for_tests_are_pinned() -> None:
     import worldlm.testing
 
     assert sorted(worldlm.testing.__all__) == PUBLIC_TESTING
+
+
+def test_public_names_do_not_depend_on_the_order_of_imports() -> None:
+    """A room of the same name would replace a public function as soon as anything imported that room."""
+    assert not set(PUBLIC) & EVERY_ROOM

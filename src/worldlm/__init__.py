@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         World,
     )
     from worldlm.domains import Domain, get_domain
-    from worldlm.rollout import ModelPolicy, RolloutLimits, ScriptPolicy, rollout, rollouts
+    from worldlm.rollout import ModelPolicy, RolloutLimits, ScriptPolicy, run_episode, run_episodes
     from worldlm.simulate import SimulatedEnvironment, load_world
 
 _HOMES = {
@@ -57,7 +57,7 @@ _HOMES = {
         "World",
     ),
     "worldlm.domains": ("Domain", "get_domain"),
-    "worldlm.rollout": ("ModelPolicy", "RolloutLimits", "ScriptPolicy", "rollout", "rollouts"),
+    "worldlm.rollout": ("ModelPolicy", "RolloutLimits", "ScriptPolicy", "run_episode", "run_episodes"),
     "worldlm.simulate": ("SimulatedEnvironment", "load_world"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -100,8 +100,8 @@ __all__ = [
     "get_domain",
     "load_world",
     "read_trajectories",
-    "rollout",
-    "rollouts",
+    "run_episode",
+    "run_episodes",
 ]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cli_kit import WORLD, Cli, Result
-from shell_server import ShellServer, shell_server
 
+from tests.cli.cli_kit import WORLD, Cli, Result
+from tests.cli.shell_server import ShellServer, shell_server
 from worldlm.cli import main
 
 

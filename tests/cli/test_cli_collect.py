@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_kit import Cli
 
+from tests.cli.cli_kit import Cli
 from worldlm.core.jsonl import read_trajectories
 from worldlm.core.outcomes import EndingKind
 

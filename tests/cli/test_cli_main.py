@@ -2,7 +2,8 @@ import subprocess
 import sys
 
 import pytest
-from cli_kit import Cli
+
+from tests.cli.cli_kit import Cli
 
 HEAVY = ("pydantic", "yaml", "openai", "xllamacpp", "prompt_toolkit", "rich", "jsonschema", "anyio")
 

@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from cli_kit import Cli
+
+from tests.cli.cli_kit import Cli
 
 
 def test_list_names_models_and_profiles(cli: Cli) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cli_kit import Cli
-from shell_server import ShellServer
 
+from tests.cli.cli_kit import Cli
+from tests.cli.shell_server import ShellServer
 from worldlm.core.jsonl import JsonlWriter, read_trajectories
 from worldlm.core.outcomes import EndingKind
 from worldlm.core.types import Turn

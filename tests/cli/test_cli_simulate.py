@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_kit import Cli
-from shell_server import ShellServer
 
+from tests.cli.cli_kit import Cli
+from tests.cli.shell_server import ShellServer
 from worldlm.core.errors import SetupError
 from worldlm.core.jsonl import JsonlWriter, read_trajectories
 from worldlm.core.outcomes import EndingKind, Outcome

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from cli_kit import WORLD, Cli
 
+from tests.cli.cli_kit import WORLD, Cli
 from worldlm.core.types import World
 from worldlm.simulate import load_world, parse_world, shipped_worlds
 

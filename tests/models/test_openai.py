@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from chat_server import Answer, ChatServer, Script, chat, error, events, serving
 
+from tests.models.chat_server import Answer, ChatServer, Script, chat, error, events, serving
 from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Closes, CountsTokens, Model, StreamsCompletion

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from terminal_session import needs, opened
 
+from tests.real.terminal_session import needs, opened
 from worldlm.core.jsonl import read_trajectories
 from worldlm.core.outcomes import EndingKind
 from worldlm.core.types import World
@@ -12,7 +12,7 @@ from worldlm.domains import get_domain
 from worldlm.domains.files import file_state
 from worldlm.domains.terminal import TERMINAL
 from worldlm.real.terminal import TerminalEnvironment
-from worldlm.rollout import ScriptPolicy, rollout
+from worldlm.rollout import ScriptPolicy, run_episode
 from worldlm.rollout.policies import read_script
 from worldlm.simulate import load_world
 from worldlm.simulate.worlds import shipped_worlds
@@ -28,7 +28,7 @@ async def test_typing_the_script_again_gives_the_recording_back() -> None:
     (recorded,) = read_trajectories(EXAMPLE / "recording.jsonl").items
     world = load_world("terminal")
     actions = read_script(EXAMPLE / "session.txt", get_domain("terminal"), world)
-    again = await rollout(ScriptPolicy(actions), TerminalEnvironment(world))
+    again = await run_episode(ScriptPolicy(actions), TerminalEnvironment(world))
     assert recorded.world == world
     assert recorded.initial == again.initial
     assert recorded.actions == actions

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from terminal_session import WORLD, Session, family, files, left_of, opened, typed, world_with
 
+from tests.real.terminal_session import WORLD, Session, family, files, left_of, opened, typed, world_with
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import World
 from worldlm.domains.terminal import TERMINAL, interrupted

@@ -2,8 +2,8 @@ import asyncio
 import json
 
 import pytest
-from terminal_session import WORLD, needs, opened, typed, world_with
 
+from tests.real.terminal_session import WORLD, needs, opened, typed, world_with
 from worldlm.core.errors import InputError, SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, HasOrigin

@@ -13,7 +13,16 @@ from worldlm.core.jsonl import JsonlWriter, read_trajectories
 from worldlm.core.outcomes import EndingKind, Outcome
 from worldlm.core.types import Observation, Profile, Sampling, Step, Trajectory, Turn, World
 from worldlm.domains import get_domain
-from worldlm.rollout import Job, ModelPolicy, RolloutLimits, ScriptPolicy, group_jobs, read_script, rollout, rollouts
+from worldlm.rollout import (
+    Job,
+    ModelPolicy,
+    RolloutLimits,
+    ScriptPolicy,
+    group_jobs,
+    read_script,
+    run_episode,
+    run_episodes,
+)
 from worldlm.testing import ScriptedModel, ToyEnvironment
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +34,7 @@ async def run(
     actions: Sequence[str], environment: ToyEnvironment | None = None, **limits: Any
 ) -> tuple[Trajectory, ToyEnvironment]:
     toy = environment or ToyEnvironment()
-    return await rollout(ScriptPolicy(actions), toy, limits=RolloutLimits(**limits)), toy
+    return await run_episode(ScriptPolicy(actions), toy, limits=RolloutLimits(**limits)), toy
 
 
 async def test_a_finished_episode() -> None:
@@ -76,7 +85,7 @@ async def test_being_cancelled_is_recorded_and_goes_on() -> None:
     records: list[Trajectory] = []
     toy = Slow()
     with anyio.move_on_after(0.1) as scope:
-        await rollout(ScriptPolicy(["add 1", "sleep"]), toy, record=records.append)
+        await run_episode(ScriptPolicy(["add 1", "sleep"]), toy, record=records.append)
     assert scope.cancelled_caught
     assert [(r.ending.kind, len(r.turns)) for r in records] == [(EndingKind.CANCELLED, 1)]
     assert not toy.open_sessions
@@ -154,7 +163,7 @@ async def test_many_episodes_are_isolated_and_flushed(tmp_path: Path) -> None:
             writer.write(trajectory)
             assert read_trajectories(path).items[-1] == trajectory
 
-        await rollouts(jobs, record, concurrency=6)
+        await run_episodes(jobs, record, concurrency=6)
     written = read_trajectories(path).items
     assert sorted(t.id for t in written) == sorted(job.id for job in jobs)
     assert sum(t.ending.kind is EndingKind.FAILED for t in written) == 5
@@ -166,21 +175,21 @@ async def test_a_run_in_which_nothing_works_stops_early() -> None:
     records: list[Trajectory] = []
     jobs = [Job(f"e{n}", ToyEnvironment, ScriptPolicy(["boom"])) for n in range(100)]
     with pytest.raises(WorldlmError, match=r"first 8 episodes all failed.*boom"):
-        await rollouts(jobs, records.append, concurrency=1)
+        await run_episodes(jobs, records.append, concurrency=1)
     assert len(records) == 8
 
 
 async def test_bad_input_stops_a_run_at_once() -> None:
     jobs = [Job(f"e{n}", lambda: Broken(InputError("too small"), "reset"), ScriptPolicy(["get"])) for n in range(9)]
     with pytest.raises(InputError, match="too small"):
-        await rollouts(jobs, lambda trajectory: None)
+        await run_episodes(jobs, lambda trajectory: None)
 
 
 async def test_cancelled_runs_record_what_was_running() -> None:
     records: list[Trajectory] = []
     jobs = [Job(f"e{n}", Slow, ScriptPolicy(["get", "sleep"])) for n in range(10)]
     with anyio.move_on_after(0.2):
-        await rollouts(jobs, records.append, concurrency=3)
+        await run_episodes(jobs, records.append, concurrency=3)
     assert [r.ending.kind for r in records] == [EndingKind.CANCELLED] * 3
 
 
@@ -188,7 +197,7 @@ async def test_members_of_a_group_share_seed_and_start() -> None:
     records: list[Trajectory] = []
     limits = RolloutLimits(turns=5)
     jobs = group_jobs("g", ToyEnvironment, [ScriptPolicy(["get"]), ScriptPolicy(["add 1"])], 4, limits)
-    await rollouts(jobs, records.append)
+    await run_episodes(jobs, records.append)
     assert {(r.group, r.initial.text if r.initial else None) for r in records} == {("g", "count is 4")}
 
     class Lucky(ToyEnvironment):
@@ -198,7 +207,7 @@ async def test_members_of_a_group_share_seed_and_start() -> None:
             return await super().reset(next(self.draws))
 
     records.clear()
-    await rollouts(group_jobs("g", Lucky, [ScriptPolicy(["get"])] * 3, 4, limits), records.append, concurrency=1)
+    await run_episodes(group_jobs("g", Lucky, [ScriptPolicy(["get"])] * 3, 4, limits), records.append, concurrency=1)
     assert [r.ending.kind for r in records] == [EndingKind.COMPLETED, EndingKind.FAILED, EndingKind.FAILED]
     assert "first observation differs" in (records[-1].ending.detail or "")
 
@@ -242,7 +251,7 @@ PROFILE = Profile(name="agent", sampling=Sampling(max_tokens=50), context=2000)
 async def test_a_model_acts_until_it_is_done() -> None:
     model = ScriptedModel(["<think>hm</think>add 2", "```\nget\n```", "DONE"])
     policy = ModelPolicy(model, TERMINAL, PROFILE, "count to two")
-    trajectory = await rollout(policy, ToyEnvironment())
+    trajectory = await run_episode(policy, ToyEnvironment())
     assert trajectory.actions == ["add 2", "get"]
     assert trajectory.ending.kind is EndingKind.COMPLETED
     system, first, *rest = model.requests[-1][0]
@@ -253,7 +262,7 @@ async def test_a_model_acts_until_it_is_done() -> None:
 
 async def test_a_model_policy_sees_the_words_of_a_failure() -> None:
     model = ScriptedModel(["jump", "DONE"])
-    await rollout(ModelPolicy(model, TERMINAL, PROFILE, "go"), ToyEnvironment())
+    await run_episode(ModelPolicy(model, TERMINAL, PROFILE, "go"), ToyEnvironment())
     assert "unknown action 'jump'" in model.requests[-1][0][-1].content
 
 
@@ -270,7 +279,7 @@ async def test_a_model_policy_keeps_the_newest_turns() -> None:
 
 async def test_a_policy_whose_model_fails_ends_the_episode() -> None:
     policy = ModelPolicy(ScriptedModel([]), TERMINAL, PROFILE, "go")
-    trajectory = await rollout(policy, ToyEnvironment())
+    trajectory = await run_episode(policy, ToyEnvironment())
     assert (trajectory.ending.kind, trajectory.ending.outcome) == (EndingKind.FAILED, Outcome.MODEL_FAILED)
     with pytest.raises(PolicyError):
         await policy.act(WORLD, Observation(text=""), [])

@@ -22,7 +22,7 @@ from worldlm.core.text import canonical_json, digest
 from worldlm.core.types import DOMAIN_NAMES, Trajectory, World
 from worldlm.domains import Domain, get_domain
 from worldlm.real.terminal import TerminalEnvironment
-from worldlm.rollout import Job, ModelPolicy, RolloutLimits, ScriptPolicy, read_script, rollouts
+from worldlm.rollout import Job, ModelPolicy, RolloutLimits, ScriptPolicy, read_script, run_episodes
 from worldlm.simulate import load_world
 
 app = typer.Typer(rich_markup_mode=None)
@@ -177,7 +177,7 @@ async def _collect(
             advance()
 
         jobs = [Job(name, lambda: TerminalEnvironment(world), policy(), seed, None, limits) for name, seed in plan]
-        await rollouts(jobs, record, concurrency=concurrency)
+        await run_episodes(jobs, record, concurrency=concurrency)
 
 
 def _report(summary: Summary, path: Path, as_json: bool) -> None:

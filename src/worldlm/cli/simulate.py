@@ -21,7 +21,7 @@ from worldlm.core.jsonl import JsonlWriter, read_trajectories
 from worldlm.core.outcomes import EndingKind, Outcome
 from worldlm.core.types import NO_USAGE, Ending, Origin, Trajectory, Turn, Usage, World
 from worldlm.domains import get_domain
-from worldlm.rollout import RolloutLimits, ScriptPolicy, read_script, rollout
+from worldlm.rollout import RolloutLimits, ScriptPolicy, read_script, run_episode
 from worldlm.rollout.compare import MEASURE, Agreement, ComparedTurn, agreement, check_script, compare
 from worldlm.simulate import SimulatedEnvironment, load_world
 
@@ -130,7 +130,7 @@ async def _play(
     more = len(actions) + 1
     limits = RolloutLimits(turns=more, invalid_actions=more, failed_steps=more)
     started = time.perf_counter()
-    trajectory = await rollout(
+    trajectory = await run_episode(
         ScriptPolicy(actions),
         environment,
         seed=seed,

@@ -49,7 +49,7 @@ class Job:
     limits: RolloutLimits = field(default_factory=RolloutLimits)
 
 
-async def rollout(
+async def run_episode(
     policy: Policy,
     environment: Environment,
     *,
@@ -195,7 +195,7 @@ def group_jobs(
     return [Job(f"{name}-{index}", environment, policy, seed, name, limits) for index, policy in enumerate(policies)]
 
 
-async def rollouts(
+async def run_episodes(
     jobs: Iterable[Job],
     record: Callable[[Trajectory], None],
     *,
@@ -252,7 +252,7 @@ async def _run(job: Job, done: Callable[[Trajectory], None], starts: dict[str, s
             return None
         return f"group {job.group!r}: the first observation differs from that of the group's first member"
 
-    await rollout(
+    await run_episode(
         job.policy,
         job.environment(),
         id=job.id,
