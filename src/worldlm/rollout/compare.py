@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rapidfuzz.distance import Levenshtein
+
 from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, Resume
@@ -25,8 +27,7 @@ def similarity(a: str, b: str) -> float:
     Blanks at the ends of lines and blank lines at the end do not count; two empty texts are equal (1).
     """
     left, right = _trim(a)[:MAX_CHARACTERS], _trim(b)[:MAX_CHARACTERS]
-    longest = max(len(left), len(right))
-    return 1.0 if longest == 0 else 1.0 - edit_distance(left, right) / longest
+    return Levenshtein.normalized_similarity(left, right)
 
 
 def is_exact(a: str, b: str) -> bool:
@@ -36,32 +37,6 @@ def is_exact(a: str, b: str) -> bool:
 
 def _trim(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
-
-
-def edit_distance(a: str, b: str) -> int:
-    """Levenshtein distance, by the bit vectors of Myers (1999) in the form of Hyyrö (2001).
-
-    One column of the table is two integers of `len(a)` bits, so that whole screens compare in milliseconds.
-    """
-    if not a or not b:
-        return len(a) + len(b)
-    places: dict[str, int] = {}
-    for index, character in enumerate(a):
-        places[character] = places.get(character, 0) | 1 << index
-    full, last = (1 << len(a)) - 1, 1 << len(a) - 1
-    rises, falls, distance = full, 0, len(a)  # vertical differences of +1 and of -1
-    for character in b:
-        equal = places.get(character, 0)
-        diagonal = equal | falls
-        equal |= ((equal & rises) + rises) ^ rises
-        right_rises = falls | ~(equal | rises) & full
-        right_falls = rises & equal
-        distance += bool(right_rises & last) - bool(right_falls & last)
-        right_rises = (right_rises << 1 | 1) & full
-        right_falls = right_falls << 1 & full
-        rises = right_falls | ~(diagonal | right_rises) & full
-        falls = right_rises & diagonal
-    return distance
 
 
 @dataclass(frozen=True, slots=True)
