@@ -27,7 +27,7 @@ types: setup
 	$(BIN)/mypy
 
 docs: setup ## The documentation as a site in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup weights ## Every benchmark, one after another
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

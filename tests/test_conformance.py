@@ -8,6 +8,7 @@ import pytest
 
 from worldlm.core.types import DOMAIN_NAMES, Message, Profile, Sampling
 from worldlm.domains import get_domain
+from worldlm.domains.domain import schema_problem
 from worldlm.rollout import read_script
 from worldlm.simulate import SimulatedEnvironment, load_world
 from worldlm.testing import ScriptedModel, check_environment
@@ -56,3 +57,13 @@ async def test_simulated_domains_conform(name: str, size: str) -> None:
     )
     assert result.agreement == 1
     assert result.skipped == {}
+
+
+@pytest.mark.parametrize("name", ["swe", "mcp", "search"])
+def test_example_scripts_call_tools_as_their_schemas_say(name: str) -> None:
+    """All but the few calls that an environment is meant to refuse."""
+    world, domain = load_world(name), get_domain(name)
+    tools = {tool.name: tool for tool in domain.tools(world)}
+    calls = [domain.parse_action(a, world) for a in read_script(SCRIPTS / f"{name}.txt", domain, world)]
+    wrong = [call for call in calls if schema_problem(call.arguments, tools[call.name].parameters)]
+    assert len(wrong) <= 1, wrong

@@ -8,7 +8,7 @@ _ALL = (
         name="embedded",
         prompt="compact",
         answer_tag=False,
-        sampling=Sampling(temperature=0.0, max_tokens=320),
+        sampling=Sampling(temperature=0.0, max_tokens=256),
         context=8192,
     ),
     Profile(
