@@ -1,8 +1,9 @@
 """All seven domains stepped by the embedded model: outcomes, rules kept, speed, and replay agreement.
 
-Each domain's example script is played in its first shipped world, twice in deterministic mode and twice
-with four sessions at a time on shared slots; the agreement of the two runs is the share of turns that came
-out equal. It is 1 in deterministic mode, and otherwise it is what it is.
+Each domain's example script is played in its first shipped world: twice at the profile's temperature 0 and
+twice at 0.8, four sessions at a time on the slots of one engine, and twice in deterministic mode (over fewer
+turns: there every prompt is read from its start). The agreement of two runs is the share of turns that came out
+equal. It is 1 in deterministic mode, and otherwise it is what it is.
 """
 
 import argparse
@@ -14,8 +15,8 @@ from typing import Any
 import anyio
 
 from worldlm.core.outcomes import Outcome
-from worldlm.core.protocols import Closes
-from worldlm.core.types import DOMAIN_NAMES, Trajectory, Turn
+from worldlm.core.protocols import Closes, Model
+from worldlm.core.types import DOMAIN_NAMES, Profile, Trajectory, Turn
 from worldlm.domains import get_domain
 from worldlm.models import build
 from worldlm.rollout import Job, RolloutLimits, ScriptPolicy, read_script, run_episodes
@@ -29,12 +30,8 @@ def script_of(domain: str) -> Path:
     return EXAMPLES / "terminal" / "session.txt" if domain == "terminal" else EXAMPLES / "scripts" / f"{domain}.txt"
 
 
-async def play(turns: int, deterministic: bool, temperature: float | None = None) -> dict[str, Trajectory]:
+async def play(model: Model, profile: Profile, turns: int, concurrency: int) -> dict[str, Trajectory]:
     """One run over all domains."""
-    model, profile = build("embedded", deterministic=deterministic)
-    if temperature is not None:
-        sampling = profile.sampling.model_copy(update={"temperature": temperature})
-        profile = profile.model_copy(update={"sampling": sampling})
     jobs = []
     for name in DOMAIN_NAMES:
         world, domain = load_world(name), get_domain(name)
@@ -46,10 +43,26 @@ async def play(turns: int, deterministic: bool, temperature: float | None = None
         limits = RolloutLimits(turns=turns, failed_steps=turns + 1, invalid_actions=turns + 1)
         jobs.append(Job(name, environment, ScriptPolicy(actions), seed=0, limits=limits))
     done: dict[str, Trajectory] = {}
-    await run_episodes(jobs, lambda t: done.__setitem__(t.id, t), concurrency=1 if deterministic else 4)
-    if isinstance(model, Closes):
-        await model.close()
+    await run_episodes(jobs, lambda t: done.__setitem__(t.id, t), concurrency=concurrency)
     return done
+
+
+async def play_twice(
+    turns: int, tokens: int, *, deterministic: bool, temperature: float = 0.0
+) -> tuple[dict[str, Trajectory], dict[str, Trajectory]]:
+    """Two runs on one engine."""
+    model, profile = build("embedded", deterministic=deterministic)
+    sampling = profile.sampling.model_copy(update={"temperature": temperature, "max_tokens": tokens})
+    profile = profile.model_copy(update={"sampling": sampling})
+    concurrency = 1 if deterministic else 4
+    try:
+        return (
+            await play(model, profile, turns, concurrency),
+            await play(model, profile, turns, concurrency),
+        )
+    finally:
+        if isinstance(model, Closes):
+            await model.close()
 
 
 def same(one: Turn, other: Turn) -> bool:
@@ -62,11 +75,11 @@ def agreement(one: Trajectory, other: Trajectory) -> float:
     return sum(map(same, one.turns, other.turns)) / len(one.turns)
 
 
-async def measure(turns: int) -> list[dict[str, Any]]:
+async def measure(turns: int, exact_turns: int, tokens: int) -> list[dict[str, Any]]:
     """A row a domain."""
-    exact = await play(turns, True), await play(turns, True)
-    shared = await play(turns, False), await play(turns, False)
-    sampled = await play(turns, False, 0.8), await play(turns, False, 0.8)
+    exact = await play_twice(exact_turns, tokens, deterministic=True)
+    shared = await play_twice(turns, tokens, deterministic=False)
+    sampled = await play_twice(turns, tokens, deterministic=False, temperature=0.8)
     rows = []
     for name in DOMAIN_NAMES:
         trajectory = shared[0][name]
@@ -92,9 +105,11 @@ def main() -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--exact-turns", type=int, default=1, help="turns in deterministic mode")
+    parser.add_argument("--tokens", type=int, default=96, help="longest reply")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rows = anyio.run(measure, arguments.turns)
+    rows = anyio.run(measure, arguments.turns, arguments.exact_turns, arguments.tokens)
     if arguments.json:
         print(json.dumps(rows))
         return

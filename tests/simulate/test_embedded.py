@@ -54,6 +54,13 @@ async def exact(path: Path) -> AsyncIterator[EmbeddedModel]:
     await model.close()
 
 
+@pytest.fixture(scope="module")
+async def shared(path: Path) -> AsyncIterator[EmbeddedModel]:
+    model = EmbeddedModel(path, slots=2)
+    yield model
+    await model.close()
+
+
 async def play(model: Model, world: World, lines: Sequence[str]) -> list[Step]:
     environment = SimulatedEnvironment(world, get_domain(world.domain), model, PROFILE)
     await environment.reset(0)
@@ -66,17 +73,32 @@ def script(domain: str, turns: int) -> tuple[World, list[str]]:
     return world, read_script(path, get_domain(domain), world)[:turns]
 
 
-@pytest.mark.parametrize("domain", DOMAIN_NAMES)
-async def test_every_domain_steps(exact: EmbeddedModel, domain: str) -> None:
-    world, lines = script(domain, 2)
-    for step in await play(exact, world, lines):
+def check(steps: list[Step]) -> None:
+    for step in steps:
         assert step.outcome in CLOSED, step.detail
         assert step.usage.prompt_tokens > 300
         assert (step.observation is None) == (step.outcome is not Outcome.OK)
 
 
+@pytest.mark.parametrize("domain", ["terminal", "android"])
+async def test_a_text_and_a_gui_domain_step(shared: EmbeddedModel, domain: str) -> None:
+    check(await play(shared, *script(domain, 2)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("domain", DOMAIN_NAMES)
+async def test_every_domain_steps_through_twenty_turns(shared: EmbeddedModel, domain: str) -> None:
+    world, lines = script(domain, 20)
+    environment = SimulatedEnvironment(world, get_domain(domain), shared, PROFILE)
+    await environment.reset(0)
+    asked = [step for step in [await environment.step(line) for line in lines] if step.usage.calls]
+    assert len(asked) >= 10
+    check(asked)
+
+
 async def test_deterministic_mode_agrees_with_itself_and_with_its_own_server(exact: EmbeddedModel) -> None:
-    world, lines = script("terminal", 4)
+    world = World(name="tiny", domain="terminal", initial_state={"files": {"a.txt": "alpha\n"}})
+    lines = [get_domain("terminal").from_line(line, world) for line in ("ls", "cat a.txt", "pwd")]
     first, again = await play(exact, world, lines), await play(exact, world, lines)
     server = OpenAIModel("embedded", exact.url, exact.api_key)
     served = await play(server, world, lines)
@@ -91,7 +113,7 @@ async def test_deterministic_mode_agrees_with_itself_and_with_its_own_server(exa
 
 async def test_the_prefix_of_a_session_is_evaluated_once(path: Path) -> None:
     world, lines = script("terminal", 3)
-    model = EmbeddedModel(path, slots=2)
+    model = EmbeddedModel(path, slots=1)
     steps = await play(model, world, lines)
     await model.close()
     assert steps[0].usage.cached_tokens < 50
