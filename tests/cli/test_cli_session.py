@@ -150,7 +150,7 @@ def test_busy_out_is_refused(pipe: Cli, world: Path, model: str, tmp_path: Path)
     with JsonlWriter(tmp_path / "t.jsonl"):
         result = pipe("simulate", world, "-m", model, "--out", tmp_path / "t.jsonl", lines="pwd\n")
     assert result.code == 2
-    assert "being written by another process" in result.error
+    assert "being written already" in result.error
 
 
 # At a terminal.

@@ -80,7 +80,7 @@ def test_out_that_another_process_writes_is_refused_before_anything_runs(
     with JsonlWriter(out):
         result = cli("simulate", world, "-m", model, "--script", script, "--out", out)
     assert result.code == 2
-    assert "being written by another process" in result.error
+    assert "being written already" in result.error
     assert server.requests == []
 
 

@@ -113,7 +113,7 @@ def test_a_cut_off_file_says_so_and_writing_goes_on_after_the_last_whole_line(tm
 
 def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    with JsonlWriter(path), pytest.raises(InputError, match="written by another process"):
+    with JsonlWriter(path), pytest.raises(InputError, match="being written already"):
         JsonlWriter(path)
     with JsonlWriter(path) as writer:
         writer.write(trajectory())

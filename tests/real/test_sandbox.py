@@ -1,6 +1,7 @@
 """However hostile the command: the host is untouched, and nothing is left behind."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from worldlm.core.outcomes import Outcome
 from worldlm.core.types import World
 from worldlm.domains.terminal import TERMINAL, interrupted
 from worldlm.real.sandbox import system_call_filter
+from worldlm.real.terminal import TerminalEnvironment
 
 pytestmark = pytest.mark.usefixtures("terminal_programs", "nothing_left")
 PROMPT = "ana@box:~/app$"
@@ -74,6 +76,51 @@ async def test_shared_memory_counts() -> None:
         await usable(terminal)
 
 
+_KERNEL_MEMORY = {
+    "page tables": """
+import mmap, time
+for block in range(16):
+    m = mmap.mmap(-1, 16 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+    m.madvise(15)
+    for i in range(0, 16 << 30, 2 << 20): m[i]
+    globals()[f"keep{block}"] = m
+print("all of it")
+""",
+    "sockets": """
+import socket
+keep = []
+for i in range(400):
+    keep += socket.socketpair()
+    for s in keep[-2:]:
+        s.setblocking(False)
+        try:
+            while True: s.send(bytes(60000))
+        except BlockingIOError: pass
+input()
+""",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("script", _KERNEL_MEMORY.values(), ids=list(_KERNEL_MEMORY))
+async def test_what_the_kernel_holds_for_a_process_counts(script: str) -> None:
+    state = {"user": "ana", "cwd": "~/app", "files": {"app/hog.py": script}}
+    async with opened(world_with(memory_mib=100).model_copy(update={"initial_state": state})) as terminal:
+        text = await terminal.keys(("python3 hog.py\n", 30))
+        assert "Killed" in text
+        await usable(terminal)
+
+
+@pytest.mark.anyio
+async def test_sequences_that_make_tmux_hold_memory_end_the_sandbox_and_not_the_host() -> None:
+    script = 'print(end="\\x1b]2;" + "A" * 900_000 + "\\a" + "\\x1b[22;0t" * 300_000)'
+    state = {"user": "ana", "cwd": "~/app", "files": {"app/titles.py": script}}
+    async with opened(WORLD.model_copy(update={"initial_state": state})) as terminal:
+        step = await terminal.step(("python3 titles.py\n", 20))
+        assert step.outcome is Outcome.INFRASTRUCTURE_FAILED
+        assert "tmux has ended: server exited" in (step.detail or "")
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("path", ["~/fill", "/tmp/fill", "/dev/shm/fill", "/var/tmp/fill"])
 async def test_filling_the_disk_gives_the_ordinary_error(path: str) -> None:
@@ -125,6 +172,8 @@ async def test_endless_output_is_interrupted_and_says_so() -> None:
     [
         "trap '' INT TERM\nwhile :; do echo deaf; done\n",
         "trap '' INT\nexec yes\n",
+        "trap '' INT\nwhile :; do printf 'one row\\r'; done\n",
+        "trap '' INT\ntr '\\0' x < /dev/zero\n",
         "setsid yes &\nsleep 50\n",
         "yes & yes & yes & wait\n",
     ],
@@ -235,7 +284,8 @@ async def test_system_calls_beyond_a_shell_users_need_are_refused() -> None:
     probe = (
         "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
         "for name, args in (('ptrace', (0, 0, 0, 0)), ('unshare', (0x10000000,)), ('setns', (0, 0)),\n"
-        "        ('mount', (0, 0, 0, 0, 0)), ('memfd_create', (b'x', 0)), ('shmget', (0, 4096, 0o1600))):\n"
+        "        ('mount', (0, 0, 0, 0, 0)), ('memfd_create', (b'x', 0)), ('shmget', (0, 4096, 0o1600)),\n"
+        "        ('semget', (0, 9, 0o1600)), ('msgget', (0, 0o1600))):\n"
         "  print(name, getattr(libc, name)(*args), ctypes.get_errno())\n"
     )
     world = WORLD.model_copy(update={"initial_state": {"user": "ana", "files": {"probe.py": probe}}})
@@ -248,6 +298,8 @@ async def test_system_calls_beyond_a_shell_users_need_are_refused() -> None:
             "mount": 1,
             "memfd_create": 38,
             "shmget": 1,
+            "semget": 1,
+            "msgget": 1,
         }.items():
             assert f"\n{name} -1 {number}" in text
 
@@ -323,6 +375,62 @@ def test_however_our_process_ends_nothing_is_left(ending: signal.Signals | str) 
             process.send_signal(ending)
         process.wait(20)
     assert left_of(processes) == set()
+
+
+_STARTING = """
+import asyncio
+from worldlm.core.types import World
+from worldlm.real.terminal import TerminalEnvironment
+
+async def main():
+    world = World(name="box", domain="terminal", initial_state={"user": "ana", "host": "HOST"})
+    print("starting", flush=True)
+    await asyncio.gather(*(TerminalEnvironment(world).reset() for _ in range(2)))
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def inside_namespaces() -> set[int]:
+    """Processes on this machine that have a process namespace of their own."""
+    ours = Path("/proc/self/ns/pid").readlink()
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (folder / "ns/pid").readlink() != ours:
+                found.add(int(folder.name))
+    return found
+
+
+def test_nothing_is_left_when_our_process_ends_while_a_sandbox_starts() -> None:
+    before = inside_namespaces()
+    endings = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]
+    for ending, delay in zip(endings, (0, 10, 20, 40), strict=True):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _STARTING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"starting\n"
+            time.sleep(delay / 1000)
+            process.send_signal(ending)
+            process.wait(20)
+    end = time.monotonic() + 10
+    while (left := inside_namespaces() - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left == set()
+
+
+@pytest.mark.anyio
+async def test_nothing_is_left_of_starts_that_are_cancelled() -> None:
+    before = inside_namespaces()
+    for delay in range(0, 60, 5):
+        environment = TerminalEnvironment(WORLD)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(environment.reset(), delay / 1000)
+        await environment.close()
+    assert inside_namespaces() <= before
 
 
 def test_it_runs_as_an_ordinary_user_as_well() -> None:

@@ -1,13 +1,14 @@
 import asyncio
 import json
+import os
 
 import pytest
 
-from tests.real.terminal_session import WORLD, needs, opened, typed, world_with
+from tests.real.terminal_session import WORLD, family, left_of, needs, opened, typed, world_with
 from worldlm.core.errors import InputError, SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, HasOrigin
-from worldlm.core.types import Turn, World
+from worldlm.core.types import Observation, Turn, World
 from worldlm.domains.terminal import COLUMNS, CONFIRM, ROWS, TERMINAL, from_line, scrolled_off
 from worldlm.real.terminal import TerminalEnvironment
 from worldlm.testing import check_environment
@@ -442,6 +443,52 @@ async def test_closing_during_a_step_ends_the_step() -> None:
         await asyncio.sleep(0.1)
         await terminal.environment.close()
         assert (await step).outcome is Outcome.CANCELLED
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("keys", [("sleep 5\n", 5.0), ("yes\n", 5.0), ("echo a\n" * 300, 5.0)])
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.2])
+async def test_a_reset_during_a_step_starts_an_episode_of_its_own(keys: tuple[str, float], delay: float) -> None:
+    async with opened(world_with(output_kib=64, turns=2)) as terminal:
+        step = asyncio.create_task(terminal.step(keys))
+        await asyncio.sleep(delay)
+        assert (await terminal.environment.reset()).text == PROMPT
+        assert (await step).outcome in (Outcome.CANCELLED, Outcome.OK)
+        second = await terminal.step(("echo b\n", 9))
+        assert terminal.text(second) == f"{PROMPT} echo b\nb\n{PROMPT}"
+        assert not second.truncated
+
+
+@pytest.mark.anyio
+async def test_resets_at_once_leave_one_sandbox() -> None:
+    environment = TerminalEnvironment(WORLD)
+    before = family(os.getpid())
+    first, *others = await asyncio.gather(*(environment.reset() for _ in range(3)), return_exceptions=True)
+    assert isinstance(first, SetupError)
+    assert "closed, or reset again" in str(first)
+    assert [other.text for other in others if isinstance(other, Observation)] == [PROMPT] * 2
+    await environment.close()
+    assert family(os.getpid()) <= before
+
+
+def test_another_event_loop_is_told_and_leaves_nothing() -> None:
+    environment = TerminalEnvironment(WORLD)
+    before = family(os.getpid())
+    asyncio.run(environment.reset())
+    with pytest.raises(InputError, match="another event loop"):
+        asyncio.run(environment.step(typed(("ls\n", 1))))
+    assert asyncio.run(environment.reset()).text == PROMPT
+    asyncio.run(environment.close())
+    assert left_of(family(os.getpid()) - before) == set()
+
+
+@pytest.mark.anyio
+async def test_the_agent_cannot_end_the_episode_but_by_ending_the_shell() -> None:
+    async with opened() as terminal:
+        forged = r"printf '\033]133;X;0;%s\a' $(echo \"$PROMPT_COMMAND\" | grep -o 'aid=[0-9a-f]*' | head -n 1)"
+        step = await terminal.step((forged + "\n", 9))
+        assert not step.terminated
+        assert await terminal.line("echo on") == f"{PROMPT} echo on\non\n{PROMPT}"
 
 
 @pytest.mark.anyio

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldlm.core.errors import InputError
+from worldlm.core.text import estimate_tokens
 from worldlm.core.types import DOMAIN_NAMES, Limits, Profile, World
 from worldlm.domains import get_domain
-from worldlm.domains.render import Conversation, estimate_tokens
+from worldlm.domains.render import Conversation
 from worldlm.simulate import dump_world, load_world, parse_world, shipped_worlds
 
 WORLDS = shipped_worlds()

@@ -26,6 +26,8 @@ from worldlm.rollout import Job, ModelPolicy, RolloutLimits, ScriptPolicy, read_
 from worldlm.simulate import load_world
 
 app = typer.Typer(rich_markup_mode=None)
+TURNS = 100
+"""Turns that an episode of a model may take, when nobody says."""
 
 
 @app.command()
@@ -36,7 +38,9 @@ def collect(
     world: Annotated[str | None, typer.Option(help="World to start in (the domain's first by default).")] = None,
     episodes: Annotated[int, typer.Option(min=1, help="How many.")] = 1,
     concurrency: Annotated[int, typer.Option(min=1, help="How many at once.")] = 4,
-    turns: Annotated[int, typer.Option(min=1, help="Turns that an episode may take.")] = 100,
+    turns: Annotated[
+        int | None, typer.Option(min=1, help="Turns that an episode may take (100, or the whole script, by default).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first episode; each further one takes the next.")] = 0,
     instruction: Annotated[str | None, typer.Option(help="What a model policy is to do.")] = None,
     profile: Annotated[str | None, typer.Option(help="How a model policy is asked; see `models list`.")] = None,
@@ -58,11 +62,13 @@ def collect(
     if kind_of_policy == "script" and source:
         actions = read_script(Path(source), kind, place)
         # A script may press on whatever comes back; its last turn is not cut off by a limit of its own length.
-        limits = RolloutLimits(turns=max(turns, len(actions) + 1), invalid_actions=len(actions) + 1)
-        settings = canonical_json(actions)
+        most = len(actions) + 1 if turns is None or turns >= len(actions) else turns
+        limits = RolloutLimits(turns=most, invalid_actions=len(actions) + 1)
+        settings = canonical_json(actions[:most])
     elif kind_of_policy == "model" and source:
         if instruction is None:
             raise InputError("a model policy needs something to do: --instruction TEXT")
+        turns = TURNS if turns is None else turns
         limits = RolloutLimits(turns=turns)
         options = ModelOptions(source, profile, offline=offline, slots=min(concurrency, episodes))
         settings = canonical_json([source, profile, instruction, turns])

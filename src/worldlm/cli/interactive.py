@@ -3,13 +3,12 @@
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from worldlm.cli.console import note, out, show, show_rows, waiting
 from worldlm.cli.lines import Lines
 from worldlm.cli.session import INTERRUPTED, QUIT, Session
 from worldlm.cli.signals import Signals
-from worldlm.core.errors import InputError, nearest
+from worldlm.core.errors import InputError, nearest, user_path
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import Delta, Step, Turn, Usage, World
@@ -123,7 +122,7 @@ class StreamView:
         for check in step.violations:
             note(f"rule {check.rule}: {check.message}")
         if step.terminated:
-            show("[the episode is over; /undo or /fork goes back, /quit ends]", "yellow")
+            show("[the episode is over; /undo or /fork N goes back, /quit ends]", "yellow")
         elif step.truncated:
             show("[the world's turn limit is reached]", "yellow")
 
@@ -212,7 +211,7 @@ async def _state(repl: Repl, argument: str) -> None:
 async def _save(repl: Repl, argument: str) -> None:
     if not argument:
         raise InputError("/save needs a file: /save FILE.jsonl")
-    path = Path(argument).expanduser()  # noqa: ASYNC240
+    path = user_path(argument)
     with JsonlWriter(path) as writer:
         writer.write(repl.session.trajectory(repl.session.current, QUIT))
     show(f"[branch {repl.session.current} appended to {argument}]", "yellow")

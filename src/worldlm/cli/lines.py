@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 
 from worldlm.cli.console import out
+from worldlm.core.errors import InputError, user_path
 
 
 class Lines(Protocol):
@@ -83,10 +84,10 @@ class _Pipe:
 def history_file() -> Path | None:
     """Where typed lines are kept (XDG state folder), or None when it cannot be written."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    path = Path(base).expanduser() / "worldlm" / "history"
     try:
+        path = user_path(base) / "worldlm" / "history"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
-    except OSError:
+    except (OSError, InputError):
         return None
     return path

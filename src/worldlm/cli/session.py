@@ -82,7 +82,9 @@ class Session:
         start = branch.position(branch.length) - 1
         undone = branch.turns[start]
         del branch.turns[start:]
-        await self._resume(branch, self.seed)
+        assert branch.environment.initial is not None
+        await branch.environment.resume(branch.environment.initial, branch.turns, self.seed)
+        branch.terminated = False
         return undone
 
     async def fork(self, turn: int | None = None) -> int:
@@ -90,9 +92,10 @@ class Session:
         old = self.branch
         at = old.length if turn is None else turn
         environment = await old.environment.fork(at)
+        over = old.terminated and at == old.length
         number = max(self.branches) + 1
         turns = old.turns[: old.position(at)]
-        self.branches[number] = Branch(environment, turns, f"branch {self.current} after turn {at}")
+        self.branches[number] = Branch(environment, turns, f"branch {self.current} after turn {at}", over)
         self.current = number
         return number
 
@@ -104,12 +107,8 @@ class Session:
 
     async def reseed(self, seed: int) -> None:
         """Go on from here with another seed."""
-        await self._resume(self.branch, seed)
-
-    async def _resume(self, branch: Branch, seed: int) -> None:
-        assert branch.environment.initial is not None
-        await branch.environment.resume(branch.environment.initial, branch.turns, seed)
-        branch.terminated = False
+        environment = self.branch.environment
+        await environment.restore({**await environment.snapshot(), "seed": seed})
 
     def trajectory(self, number: int, ending: Ending) -> Trajectory:
         """A branch as a trajectory. Branches of one session are one group."""

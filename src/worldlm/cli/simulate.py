@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from worldlm.cli.build import ModelOptions, build_model, closing
-from worldlm.cli.console import out, progress, show, show_beside, show_json, waiting
+from worldlm.cli.console import note, out, progress, show, show_beside, show_json, waiting
 from worldlm.cli.interactive import Repl, failure_line
 from worldlm.cli.lines import standard_input
 from worldlm.cli.session import Session
@@ -193,9 +193,12 @@ def _recordings(path: Path, actions: Sequence[str] | None, world: World) -> list
             )
         if actions is not None:
             check_script(actions, recording)
-    if not any(turn.observation for recording in recordings for turn in recording.turns):
+    started = [recording for recording in recordings if recording.initial is not None]
+    if not any(turn.observation for recording in started for turn in recording.turns):
         raise InputError(f"{path} holds no turn with an observation to compare with")
-    return recordings
+    if left_out := len(recordings) - len(started):
+        note(f"{left_out} of {len(recordings)} recordings never started and are left out")
+    return started
 
 
 async def _compare(

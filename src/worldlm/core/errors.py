@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class WorldlmError(Exception):
@@ -30,6 +31,14 @@ class ConformanceError(WorldlmError):
 
 class PolicyError(WorldlmError):
     """A policy could not choose an action: its model failed, its script is broken."""
+
+
+def user_path(text: str) -> Path:
+    """A path as a person writes it, `~` among it. Raises InputError for a home that is not known."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"there is no home folder for {text!r}; write the whole path") from error
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ before anything has been used. Lenient reading yields the good records and colle
 
 import fcntl
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from worldlm.core.errors import InputError
+from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.text import clean_json
 from worldlm.core.types import TRAJECTORY_SCHEMA, Trajectory
 
@@ -32,10 +33,15 @@ class Records(Generic[T]):
 
 def describe(error: ValidationError) -> str:
     """The first problem of a pydantic error in one line: where, and what."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
+    problems = error.errors(include_url=False, include_input=False)
+    # Of the types that a value may have, the one that says why it is refused tells most.
+    first = next((problem for problem in problems if problem["type"] == "value_error"), problems[0])
+    # Where a value may be one of several types, pydantic names its own functions among the keys.
+    where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{where or 'value'}: {first['msg']}{more}"
+    said = first["msg"].removeprefix("Value error, ")
+    said = said.replace("valid tuple", "valid list").replace("valid dictionary", "valid mapping")
+    return f"{where or 'value'}: {said}{more}"
 
 
 def read_jsonl(path: Path, parse: Callable[[Any], T], *, lenient: bool = False) -> Records[T]:
@@ -55,6 +61,8 @@ def read_jsonl(path: Path, parse: Callable[[Any], T], *, lenient: bool = False) 
         except json.JSONDecodeError as error:
             torn = "" if line.endswith(b"\n") else ", and the line has no end: the file was cut off"
             problem = f"not JSON: {error.msg} at column {error.colno}{torn}"
+        except RecursionError:
+            problem = "nested too deeply"
         except ValueError as error:
             problem = str(error)
         else:
@@ -84,7 +92,12 @@ def parse_trajectory(value: Any) -> Trajectory:
     if schema != TRAJECTORY_SCHEMA:
         told = f"schema {schema!r} is not known" if schema else "no 'schema' key: not a worldlm trajectory"
         raise ValueError(f"{told}; this version reads {TRAJECTORY_SCHEMA!r}")
-    return Trajectory.model_validate(value)
+    trajectory = Trajectory.model_validate(value)
+    for number, turn in enumerate(trajectory.turns, 1):
+        if turn.outcome.is_ok != (turn.observation is not None):
+            has = "no observation" if turn.observation is None else "an observation"
+            raise ValueError(f"turn {number} has outcome {turn.outcome.value!r} and {has}")
+    return trajectory
 
 
 def read_trajectories(path: Path, *, lenient: bool = False) -> Records[Trajectory]:
@@ -99,40 +112,73 @@ def dump_line(record: BaseModel | dict[str, Any]) -> str:
     return json.dumps(clean_json(record), ensure_ascii=False, allow_nan=False)
 
 
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 class JsonlWriter:
     """Appends records to a file, each as one flushed line; a second writer of the same file is refused.
 
     A file that ends in half a line (its writer was killed) loses nothing that was finished: the half
-    line is moved to `FILE.torn` and writing goes on after the last whole one.
+    line is moved to `FILE.torn` and writing goes on after the last whole one. A last line that lacks
+    nothing but its end is given one.
     """
 
     def __init__(self, path: Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """Raises InputError when `path` cannot be written, or somebody else writes it."""
         self.path = path
         try:
-            self._file = path.open("a+b")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: a line that does not fit the disk is not tried again when the file is closed.
+            self._file = path.open("a+b", buffering=0)
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror or error}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._file.close()
-            raise InputError(f"{path} is being written by another process; choose another file") from error
-        self._move_torn_tail()
+            raise InputError(f"{path} is being written already; choose another file") from error
+        if not path.is_file():
+            return  # /dev/null, say: nothing is there to be mended
+        try:
+            self._mend_tail()
+        except OSError as error:
+            self._file.close()
+            raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
-    def _move_torn_tail(self) -> None:
+    def _mend_tail(self) -> None:
         data = self.path.read_bytes()
         end = data.rfind(b"\n") + 1
         if end == len(data):
+            return
+        if _is_json(data[end:]):
+            self._append(b"\n")
             return
         with self.path.with_name(self.path.name + ".torn").open("ab") as torn:
             torn.write(data[end:] + b"\n")
         self._file.truncate(end)
 
     def write(self, record: BaseModel | dict[str, Any]) -> None:
-        """Append one record and flush it."""
-        self._file.write((dump_line(record) + "\n").encode())
-        self._file.flush()
+        """Append one record and flush it. Raises WorldlmError when it cannot be kept; the file is as it was then."""
+        try:
+            self._append((dump_line(record) + "\n").encode())
+        except OSError as error:
+            raise WorldlmError(f"cannot write {self.path}: {error.strerror or error}; free some space") from error
+
+    def _append(self, data: bytes) -> None:
+        start = self._file.seek(0, os.SEEK_END) if self._file.seekable() else None
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError:
+            if start is not None:
+                self._file.truncate(start)
+            raise
 
     def close(self) -> None:
         """Close the file and give up the lock."""

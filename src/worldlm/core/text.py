@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from typing import Any
 
@@ -18,15 +19,51 @@ def clean_text(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
+MAX_DEPTH = 200
+"""How deep a JSON value may be nested: far below what Python's own recursion takes."""
+
+
 def clean_json(value: Any) -> Any:
-    """A JSON value with every string in it, keys too, passed through `clean_text`."""
+    """`value` as a JSON value that can be stored: strings and keys passed through `clean_text`.
+
+    A key that is a number, a truth value or null becomes text, as JSON writes it. Raises ValueError for what
+    JSON does not have (NaN, infinity, bytes, dates, sets), and for a value that is nested too deeply.
+    """
+    return _clean(value, MAX_DEPTH)
+
+
+def _clean(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return clean_text(value)
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a number that JSON has")
+        return value
+    if not depth:
+        raise ValueError(f"the value is nested more than {MAX_DEPTH} deep")
     if isinstance(value, list | tuple):
-        return [clean_json(item) for item in value]
+        return [_clean(item, depth - 1) for item in value]
     if isinstance(value, dict):
-        return {clean_text(key) if isinstance(key, str) else key: clean_json(v) for key, v in value.items()}
-    return value
+        cleaned = {_key(key): _clean(item, depth - 1) for key, item in value.items()}
+        if len(cleaned) < len(value):
+            raise ValueError("two keys of a mapping are the same text")
+        return cleaned
+    raise ValueError(f"JSON has no value of type {type(value).__name__}")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return clean_text(key)
+    if key is None or isinstance(key, int | float):
+        return json.dumps(key)
+    raise ValueError(f"a key must be text, not {type(key).__name__}")
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of `text` where nobody counts them: three bytes a token, which is rather too many than too few."""
+    return len(text.encode("utf-8", "replace")) // 3 + 1
 
 
 def canonical_json(value: Any) -> str:

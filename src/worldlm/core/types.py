@@ -21,9 +21,9 @@ JsonObject: TypeAlias = Annotated[dict[str, Any], BeforeValidator(clean_json)]
 
 
 class Value(BaseModel):
-    """Base of the nouns: frozen, and an unknown key is an error."""
+    """Base of the nouns: frozen; an unknown key is an error, and so is a number that JSON does not have."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Observation(Value):
@@ -69,9 +69,9 @@ NO_USAGE = Usage()
 class Check(Value):
     """One rule applied to a predicted observation."""
 
-    rule: str
+    rule: Text
     passed: bool
-    message: str = ""
+    message: Text = ""
 
 
 class Turn(Value):
@@ -118,7 +118,7 @@ class Step(Value):
 class Tool(Value):
     """A tool that an agent may call, as MCP and OpenAI describe it."""
 
-    name: str
+    name: Text
     description: Text = ""
     parameters: JsonObject = Field(default_factory=lambda: {"type": "object", "properties": {}})
     """JSON Schema of the arguments."""
@@ -129,7 +129,7 @@ class Tool(Value):
 class ToolCall(Value):
     """An action, parsed: every domain's action grammar maps to and from it."""
 
-    name: str
+    name: Text
     arguments: JsonObject = Field(default_factory=dict)
 
 
@@ -156,7 +156,7 @@ class World(Value):
     """A description of an environment, as data: what a YAML file of a world holds."""
 
     schema_: Literal["worldlm.world/1"] = Field(default="worldlm.world/1", alias="schema")
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    name: Text = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     domain: DomainName
     summary: Text = ""
     """One line for lists."""
@@ -170,11 +170,11 @@ class World(Value):
     hidden_state: Text | JsonObject | None = None
     """What is true and cannot be seen yet (database rows, pages). Only the simulator reads it."""
     control: Control | None = None
-    engine: str | None = None
+    engine: Text | None = None
     limits: Limits = Limits()
     seed: int = 0
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     def agent_view(self) -> "World":
         """This world without what the agent must not see: hidden state and control."""
@@ -198,7 +198,7 @@ class Sampling(Value):
     top_k: int | None = Field(default=None, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = None
-    stop: tuple[str, ...] = ()
+    stop: tuple[Text, ...] = ()
 
 
 Finish: TypeAlias = Literal["stop", "length", "context_overflow", "refused", "error"]
@@ -215,7 +215,7 @@ class Completion(Value):
     """OK also for `finish == "length"`: whether a cut-off text is usable is the reader's decision."""
     detail: Text | None = None
     usage: Usage = NO_USAGE
-    model: str = ""
+    model: Text = ""
     """The name that the server gave for what answered."""
 
 
@@ -229,7 +229,7 @@ class Delta(Value):
 class Profile(Value):
     """How a given model is to be asked."""
 
-    name: str
+    name: Text
     prompt: Literal["full", "compact"] = "full"
     answer_tag: bool = True
     """Ask for `<predicted_observation>` around the answer, and write history that way."""
@@ -245,9 +245,9 @@ class Profile(Value):
 class Simulator(Value):
     """Who played the environment: stands in every result, because results of two simulators do not compare."""
 
-    model: str
-    profile: str
-    prompt_hash: str
+    model: Text
+    profile: Text
+    prompt_hash: Text
     sampling: Sampling
 
 
@@ -255,10 +255,10 @@ class Origin(Value):
     """Where a trajectory came from."""
 
     kind: Literal["real", "simulated", "recorded"]
-    source: str = ""
+    source: Text = ""
     """The program or data set that made it."""
-    version: str = ""
-    licence: str = ""
+    version: Text = ""
+    licence: Text = ""
     seed: int | None = None
     simulator: Simulator | None = None
 
@@ -275,19 +275,19 @@ class Trajectory(Value):
     """A world, its first observation, its turns and how it ended. One line of JSON on disk."""
 
     schema_: Literal["worldlm.trajectory/1"] = Field(default="worldlm.trajectory/1", alias="schema")
-    id: str
+    id: Text
     world: World
     initial: Observation | None
     """None when the environment could not even be reset."""
     turns: tuple[Turn, ...]
     ending: Ending
-    policy: str
-    group: str | None = None
+    policy: Text
+    group: Text | None = None
     """Trajectories of one group started from the same state."""
     origin: Origin
     usage: Usage = NO_USAGE
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     @property
     def actions(self) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import Field, ValidationError, field_validator
 
-from worldlm.core.errors import InputError
+from worldlm.core.errors import InputError, nearest
 from worldlm.core.jsonl import describe
 from worldlm.core.types import Text, Value, World
 
@@ -67,6 +67,11 @@ def file_state(world: World) -> FileState:
     try:
         return FileState.model_validate(world.initial_state)
     except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "extra_forbidden":
+            known = FileState.model_fields if len(first["loc"]) == 1 else FileEntry.model_fields
+            where = ".".join(str(part) for part in ("initial_state", *first["loc"]))
+            raise InputError(f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}") from error
         raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
 
 

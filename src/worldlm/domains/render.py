@@ -10,7 +10,7 @@ missing.
 from collections.abc import Callable
 
 from worldlm.core.errors import InputError
-from worldlm.core.text import canonical_json, digest
+from worldlm.core.text import canonical_json, digest, estimate_tokens
 from worldlm.core.types import Message, Observation, Profile, World
 from worldlm.domains.domain import Domain, read_prompt
 from worldlm.domains.reply import ANSWER_CLOSE, ANSWER_OPEN
@@ -19,11 +19,6 @@ MESSAGE_OVERHEAD = 8
 """Tokens that a chat template puts around one message, on the safe side."""
 KEEP = 0.6
 """Share of the history's room that stays filled after old turns went."""
-
-
-def estimate_tokens(text: str) -> int:
-    """Tokens of `text` where the model cannot count: three bytes a token, which is on the safe side."""
-    return len(text.encode("utf-8", "replace")) // 3 + 1
 
 
 def system_message(domain: Domain, world: World, profile: Profile, initial: Observation) -> str:

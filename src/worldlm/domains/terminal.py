@@ -27,6 +27,8 @@ ROWS, COLUMNS = 40, 120
 """The size of the screen. An observation holds at most its last `ROWS` rows."""
 DEFAULT_DURATION = 1.0
 MAX_DURATION = 120.0
+MAX_KEYSTROKES = 1_000_000
+"""Characters of one action."""
 CONFIRM = (
     "Are you sure that the task is complete? The session ends if you answer with an empty list again; otherwise go on."
 )
@@ -35,7 +37,7 @@ _CONTROL_KEY = re.compile(r"C-([a-z\[\\\]^_])")
 _PROMPT = re.compile(r"^[\w.-]+@[\w.-]+:[^\n]*[$#]$")
 _SCROLLED = re.compile(r"^\[(\d+) earlier rows scrolled off; the last (\d+) of (\d+) are shown\]$")
 _INTERRUPTED = re.compile(r"^\[interrupted: more than \d+ KiB of output in one step\]$")
-_ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Programs that may keep the terminal: no prompt is due after them.
 _KEEPS_TERMINAL = re.compile(
     r"\b(sleep|vim?|nano|less|more|man|top|htop|watch|tail\s+-[a-zA-Z]*[fF]|python3?|ipython|bash|sh|ssh|"
@@ -70,7 +72,11 @@ def parse_action(text: str, world: World) -> ToolCall:
     value = parse_json(text, 'an array of {"keystrokes": str, "duration": seconds}')
     if not isinstance(value, list):
         raise ActionError(f'the action must be an array of {{"keystrokes": …, "duration": …}}, not {json_kind(value)}')
-    return ToolCall(name="terminal", arguments={"keys": [_parse_keys(k, i) for i, k in enumerate(value)]})
+    keys = [_parse_keys(k, i) for i, k in enumerate(value)]
+    size = sum(len(str(k["keystrokes"])) for k in keys)
+    if size > MAX_KEYSTROKES:
+        raise ActionError(f"the action holds {size} keystrokes; {MAX_KEYSTROKES} are the most")
+    return ToolCall(name="terminal", arguments={"keys": keys})
 
 
 def _parse_keys(value: object, index: int) -> dict[str, str | float]:
@@ -176,7 +182,7 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
         checks.append(
             Check(
                 rule="echo",
-                passed=rows[0].rstrip() == f"{prompt} {first}".rstrip(),
+                passed=bool(body) and body[0].rstrip() == f"{prompt} {first}".rstrip(),
                 message=f"the first line must be the prompt with what was typed: {prompt} {first}",
             )
         )

@@ -185,7 +185,10 @@ class OpenAIModel:
                         continue
                     yield failure
                     return
-                yield reader.completion(attempts.seconds)
+                completion = reader.completion(attempts.seconds)
+                if completion.outcome is Outcome.INFRASTRUCTURE_FAILED:
+                    completion = completion.model_copy(update={"detail": f"{self._where}: {completion.detail}"})
+                yield completion
                 return
 
     async def _whole(self, messages: Sequence[Message], body: dict[str, Any]) -> Any:
@@ -343,8 +346,12 @@ def endpoint(url: str) -> str:
 
     Raises InputError for what is not an http(s) URL.
     """
-    parts = urlsplit(url.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not close, a port that is none
+        usable = False
+    if not usable or not re.fullmatch(r"[!-~]+", url.strip()):
         raise InputError(f"{url!r} is not a URL of a server; write it like http://127.0.0.1:8000/v1")
     path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from worldlm.core.errors import InputError, SetupError, nearest
+from worldlm.core.errors import InputError, SetupError, nearest, user_path
 from worldlm.core.protocols import Model
 from worldlm.core.types import Observation, Profile
 from worldlm.models import weights
@@ -154,12 +154,12 @@ def build(
     if lora is not None and spec.kind in ("openai", "replay"):
         raise InputError("an adapter (--lora) goes with an embedded model; a server loads its adapters itself")
     if spec.kind == "replay":
-        return ReplayModel.load(Path(spec.target).expanduser(), write_observation=write_observation), chosen
+        return ReplayModel.load(user_path(spec.target), write_observation=write_observation), chosen
     if spec.kind == "openai":
         server = OpenAIModel(spec.target, spec.url, api_key, concurrency=concurrency, deadline_s=deadline_s)
         return server, chosen
     if spec.target:
-        path, label = _gguf(Path(spec.target).expanduser()), None
+        path, label = _gguf(user_path(spec.target)), None
     else:
         path, label = weights.obtain(offline=offline, progress=progress), weights.EMBEDDED.name
     embedded = EmbeddedModel(

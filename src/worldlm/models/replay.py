@@ -15,6 +15,7 @@ A request that fits nothing is a MODEL_FAILED completion that names the file and
 """
 
 import difflib
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ class ReplayModel:
             raise InputError(
                 f"{path}: holds neither recorded calls ({CALL_SCHEMA}) nor trajectories ({TRAJECTORY_SCHEMA})"
             )
-        return cls(f"replay:{path.name}", source)
+        # What the file says is a part of the name: a cache of another recording's answers must not serve it.
+        return cls(f"replay:{path.name}@{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}", source)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """What was recorded."""
@@ -94,7 +96,7 @@ def _schema(path: Path) -> str | None:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     try:
         value = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value.get("schema") if isinstance(value, dict) else None
 

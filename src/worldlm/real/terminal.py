@@ -11,6 +11,7 @@ Runs in an asyncio event loop. Cancelling a step closes the environment: keys th
 import asyncio
 import contextlib
 import re
+import secrets
 import subprocess
 import time
 from functools import cache
@@ -78,23 +79,26 @@ class TerminalEnvironment:
         Raises SetupError when programs are missing or the system refuses a sandbox, InputError when the world's
         files or set-up commands fail.
         """
-        await self.close()
-        state = file_state(self._world)
-        nonce = digest("terminal", self._world.name, str(self._world.seed))[:12]
-        sandbox = Sandbox(state, self._limits, nonce)
-        flood = (self._limits.output_kib or 1) * 1024
-        tmux = Tmux(sandbox.stdin, sandbox.stdout, nonce, rows=ROWS, flood=flood)
-        self._sandbox, self._tmux = sandbox, tmux
-        self._turns, self._over, self._unanswered, self._row, self._seen = [], False, False, 0, 0
-        try:
-            if not await tmux.prompt(0, START_SECONDS):
-                await self._explain_failed_start(tmux, sandbox)
-            return await self._observe(tmux)
-        except BaseException as error:
-            self._abandon()
-            if isinstance(error, TmuxError):
-                raise SetupError(f"the sandbox did not start: {error}") from error
-            raise
+        self._abandon()  # a step or another start that is under way ends by this
+        async with self._lock:
+            await self.close()
+            state = file_state(self._world)
+            nonce = digest("terminal", self._world.name, str(self._world.seed))[:12]
+            secret = secrets.token_hex(8)
+            sandbox = Sandbox(state, self._limits, nonce, secret)
+            flood = (self._limits.output_kib or 1) * 1024
+            tmux = Tmux(sandbox.stdin, sandbox.stdout, nonce, secret, rows=ROWS, flood=flood)
+            self._sandbox, self._tmux = sandbox, tmux
+            self._turns, self._over, self._unanswered, self._row, self._seen = [], False, False, 0, 0
+            try:
+                if not await tmux.prompt(0, START_SECONDS):
+                    await self._explain_failed_start(tmux, sandbox)
+                return await self._observe(tmux)
+            except BaseException as error:
+                self._abandon()
+                if isinstance(error, TmuxError):
+                    raise SetupError(f"the sandbox did not start: {error}") from error
+                raise
 
     async def step(self, action: str) -> Step:
         """Type the action's keys, wait, and look."""
@@ -102,6 +106,8 @@ class TerminalEnvironment:
             sandbox, tmux = self._sandbox, self._tmux
             if sandbox is None or tmux is None:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
+            if tmux.loop is not asyncio.get_running_loop():
+                raise InputError("the environment was reset in another event loop: reset it in this one")
             if self._over:
                 return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
             try:
@@ -134,10 +140,11 @@ class TerminalEnvironment:
         self._sandbox = self._tmux = None
         loop = asyncio.get_running_loop()
         if sandbox is not None and tmux is not None:
-            tmux.close()
             sandbox.kill(Ended.CLOSED)
+            with contextlib.suppress(RuntimeError):  # its event loop may be over
+                tmux.close()
             self._leaving = loop.run_in_executor(None, sandbox.close)
-        return self._leaving or _done(loop)
+        return self._leaving if self._leaving and self._leaving.get_loop() is loop else _done(loop)
 
     # How a step is made.
 
@@ -240,6 +247,8 @@ class TerminalEnvironment:
         return Step(observation=None, outcome=Outcome.INFRASTRUCTURE_FAILED, detail=why, truncated=True)
 
     async def _explain_failed_start(self, tmux: Tmux, sandbox: Sandbox) -> NoReturn:
+        if sandbox.ended is Ended.CLOSED:
+            raise SetupError("the environment was closed, or reset again, while it started")
         if tmux.gone:
             told = sandbox.errors() or "tmux ended at once"
             raise SetupError(

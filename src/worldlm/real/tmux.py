@@ -61,6 +61,9 @@ class Output:
     """What the pane's programs printed since the last `restart`, with our marks taken out."""
 
     nonce: str
+    """In the marks of the shell's prompts; whoever has the shell can read it, and gains no more than a wrong wait."""
+    secret: str
+    """In the mark of the shell's end."""
     size: int = 0
     newlines: int = 0
     cleared_at: int | None = None
@@ -81,7 +84,8 @@ class Output:
     _mark: re.Pattern[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._mark = re.compile(rb"\x1b\]133;([A-Z])(?:;(\d+))?;aid=" + self.nonce.encode() + rb"\x07")
+        prompt, end = (re.escape(word).encode() for word in (self.nonce, self.secret))
+        self._mark = re.compile(rb"\x1b\]133;(?:([ABCD]);aid=" + prompt + rb"|X;(\d{1,3});aid=" + end + rb")\x07")
 
     def restart(self) -> None:
         """Forget what came so far."""
@@ -129,8 +133,8 @@ class Output:
 
     def _take(self, found: re.Match[bytes]) -> bool:
         kind = found[1]
-        if kind == b"X":
-            self.exit_code = int(found[2] or 0)
+        if kind is None:
+            self.exit_code = int(found[2])
             return True
         if kind in b"AD":  # the shell is about to draw a prompt: A while it is idle, D while input waits
             self._armed = kind == b"A"
@@ -157,15 +161,17 @@ class _Request:
 class Tmux:
     """A control-mode client on two pipes, in the running asyncio loop. The first answer is to the start itself."""
 
-    def __init__(self, stdin: int, stdout: int, nonce: str, *, rows: int, flood: int):
-        """`rows`: of the screen. `flood`: bytes that may be printed between two looks at the screen."""
-        self.output = Output(nonce)
+    def __init__(self, stdin: int, stdout: int, nonce: str, secret: str, *, rows: int, flood: int):
+        """`nonce`, `secret`: of the marks. `rows`: of the screen. `flood`: bytes that may come between two looks."""
+        self.output = Output(nonce, secret)
+        self._why = ""
         self.gone = False
         """tmux has ended."""
         self.draining = False
         """Read a flood as fast as it comes, because its end is being waited for."""
         self._stdin, self._stdout, self._rows, self._flood = stdin, stdout, rows, flood
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
+        """The event loop that it belongs to."""
         self._news = asyncio.Event()
         self._throttle: asyncio.TimerHandle | None = None
         self._received = bytearray()
@@ -174,14 +180,14 @@ class Tmux:
         self._requests: deque[_Request] = deque([_Request(1, _no_lines, None)])
         for pipe in (stdin, stdout):
             os.set_blocking(pipe, False)
-        self._loop.add_reader(stdout, self._readable)
+        self.loop.add_reader(stdout, self._readable)
 
     def close(self) -> None:
         """Leave the loop. Whoever waits is told that tmux is gone. The pipes are not closed here."""
         if self._throttle is not None:
             self._throttle.cancel()
-        self._loop.remove_reader(self._stdout)
-        self._loop.remove_writer(self._stdin)
+        self.loop.remove_reader(self._stdout)
+        self.loop.remove_writer(self._stdin)
         self._end()
 
     # What can be asked of it.
@@ -240,8 +246,8 @@ class Tmux:
 
     async def quiet(self, during: float, seconds: float) -> bool:
         """Wait until nothing has been printed `during` so many seconds, at most `seconds`; whether that came."""
-        end = self._loop.time() + seconds
-        while self._loop.time() < end:
+        end = self.loop.time() + seconds
+        while self.loop.time() < end:
             before = self.output.size
             await asyncio.sleep(during)
             if self.output.size == before:
@@ -253,13 +259,13 @@ class Tmux:
     async def _ask(
         self, line: str, blocks: int, least: Callable[[list[list[bytes]]], int] | None = None
     ) -> list[list[bytes]]:
-        future: asyncio.Future[list[list[bytes]]] = self._loop.create_future()
+        future: asyncio.Future[list[list[bytes]]] = self.loop.create_future()
         self._send(line, _Request(blocks, least or _no_lines, future))
         return await future
 
     def _send(self, line: str, request: _Request) -> None:
         if self.gone:
-            raise TmuxError("tmux has ended")
+            raise TmuxError(self._why)
         self._requests.append(request)
         self._unsent += line.encode() + b"\n"
         self._writable()
@@ -274,9 +280,9 @@ class Tmux:
             return
         del self._unsent[:sent]
         if self._unsent:
-            self._loop.add_writer(self._stdin, self._writable)
+            self.loop.add_writer(self._stdin, self._writable)
         else:
-            self._loop.remove_writer(self._stdin)
+            self.loop.remove_writer(self._stdin)
 
     def _readable(self) -> None:
         try:
@@ -286,7 +292,7 @@ class Tmux:
         except OSError:
             data = b""
         if not data:
-            self._loop.remove_reader(self._stdout)
+            self.loop.remove_reader(self._stdout)
             self._end()
             return
         self._received += data
@@ -303,12 +309,12 @@ class Tmux:
         if self.flooded and not self.draining:
             # Left unread, the flood waits in tmux and in the program that makes it.
             self._news.set()
-            self._loop.remove_reader(self._stdout)
-            self._throttle = self._loop.call_later(THROTTLE_SECONDS, self._read_on)
+            self.loop.remove_reader(self._stdout)
+            self._throttle = self.loop.call_later(THROTTLE_SECONDS, self._read_on)
 
     def _read_on(self) -> None:
         self._throttle = None
-        self._loop.add_reader(self._stdout, self._readable)
+        self.loop.add_reader(self._stdout, self._readable)
 
     def _printed(self, printed: list[bytes]) -> None:
         """Take what the pane printed, and leave the list empty."""
@@ -327,14 +333,16 @@ class Tmux:
         elif line.startswith(b"%begin "):
             self._block = (line[7:], [])
         elif line.startswith(b"%exit"):
-            self._end()
+            self._end(line[6:].decode("utf-8", "replace"))
 
     def _block_line(self, line: bytes) -> None:
         assert self._block is not None
         stamp, lines = self._block
         request = self._requests[0] if self._requests else None
-        failed = line == b"%error " + stamp
-        done = line == b"%end " + stamp and (request is None or len(lines) >= request.least(request.blocks))
+        least = request.least(request.blocks) if request else 0
+        # What the screen shows is nobody's error: where it can be taken at all, taking it does not fail.
+        failed = line == b"%error " + stamp and not least
+        done = line == b"%end " + stamp and len(lines) >= least
         if not done and not failed:
             lines.append(line)
             return
@@ -352,13 +360,14 @@ class Tmux:
             if future and not future.done():
                 future.set_result(request.blocks)
 
-    def _end(self) -> None:
+    def _end(self, reason: str = "") -> None:
         self.gone = True
+        self._why = self._why or f"tmux has ended{reason and ': '}{reason}"
         self._news.set()
         while self._requests:
             future = self._requests.popleft().future
             if future and not future.done():
-                future.set_exception(TmuxError("tmux has ended"))
+                future.set_exception(TmuxError(self._why))
                 future.exception()  # nobody may be waiting any more
 
 

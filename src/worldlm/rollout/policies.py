@@ -6,10 +6,9 @@ from pathlib import Path
 from worldlm.core.errors import InputError, PolicyError
 from worldlm.core.jsonl import read_jsonl
 from worldlm.core.protocols import Model
-from worldlm.core.text import canonical_json, derive_seed
+from worldlm.core.text import canonical_json, derive_seed, estimate_tokens
 from worldlm.core.types import Message, Observation, Profile, Turn, World
 from worldlm.domains.domain import Domain, read_prompt
-from worldlm.domains.render import estimate_tokens
 from worldlm.domains.reply import read_reply
 
 
@@ -36,12 +35,15 @@ def read_script(path: Path, domain: Domain, world: World) -> list[str]:
         actions = read_jsonl(path, _action).items
     else:
         try:
-            text = path.read_text("utf-8")
+            text = path.read_text("utf-8-sig")
         except OSError as error:
             raise InputError(f"cannot read script {path}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
             raise InputError(f"script {path} is not UTF-8 text (byte {error.start})") from error
-        lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        # Only a line feed ends a line: an action may hold the other characters that `splitlines` splits at.
+        lines = [
+            line.removesuffix("\r") for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")
+        ]
         actions = [domain.from_line(line, world) for line in lines]
     if not actions:
         raise InputError(f"script {path} holds no action; write one a line")

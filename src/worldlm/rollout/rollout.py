@@ -212,7 +212,7 @@ async def run_episodes(
     queue = iter(jobs)
     starts: dict[str, str] = {}
     failed_from_start: list[str] | None = []
-    refusal: InputError | None = None
+    refusal: WorldlmError | None = None
 
     def done(trajectory: Trajectory) -> None:
         nonlocal failed_from_start
@@ -230,8 +230,8 @@ async def run_episodes(
         for job in queue:
             try:
                 await _run(job, done, starts)
-            except InputError as error:
-                refusal = error
+            except WorldlmError as error:  # a world that cannot be started, a record that cannot be kept
+                refusal = refusal or error
                 scope.cancel()
             if nothing_works():
                 return

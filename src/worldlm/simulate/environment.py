@@ -4,12 +4,13 @@ import time
 from collections.abc import AsyncIterator, Sequence
 
 import anyio
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from worldlm.core.errors import ActionError, InputError
+from worldlm.core.jsonl import describe
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import CountsTokens, Model, StreamsCompletion
-from worldlm.core.text import derive_seed, digest
+from worldlm.core.text import derive_seed, digest, estimate_tokens
 from worldlm.core.types import (
     NO_USAGE,
     Completion,
@@ -25,9 +26,10 @@ from worldlm.core.types import (
     World,
 )
 from worldlm.domains.domain import Domain
-from worldlm.domains.render import Conversation, estimate_tokens, prompt_hash
+from worldlm.domains.render import Conversation, prompt_hash
 from worldlm.domains.reply import Reply, ReplyStream, read_reply
 
+_GONE = "the episode was closed, or another one begun, while this step ran"
 _OVER = "the episode is over; reset to start a new one"
 
 
@@ -113,7 +115,7 @@ class SimulatedEnvironment:
                 yield item
 
     async def close(self) -> None:
-        """Forget the episode."""
+        """Forget the episode. A step that is running then ends as CANCELLED."""
         self._conversation = None
 
     # Snapshot, Resume, fork.
@@ -123,6 +125,7 @@ class SimulatedEnvironment:
         self._require_reset()
         assert self._initial is not None
         return {
+            "world": self._world.name,
             "initial": self._initial.model_dump(mode="json"),
             "turns": [turn.model_dump(mode="json") for turn in self._turns],
             "seed": self._seed,
@@ -130,13 +133,16 @@ class SimulatedEnvironment:
         }
 
     async def restore(self, snapshot: dict[str, JsonValue]) -> None:
-        """Go back to a snapshot of this world."""
+        """Go back to a snapshot of this world. Raises InputError for anything else."""
         try:
+            if (name := snapshot["world"]) != self._world.name:
+                raise InputError(f"this is a snapshot of world {name!r}, and not of {self._world.name!r}")
             initial = Observation.model_validate(snapshot["initial"])
             turns = [Turn.model_validate(turn) for turn in _as_list(snapshot["turns"])]
             seed = int(str(snapshot["seed"]))
-        except (KeyError, ValueError) as error:
-            raise InputError(f"this is not a snapshot of a simulated environment: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            words = describe(error) if isinstance(error, ValidationError) else str(error)
+            raise InputError(f"this is not a snapshot of a simulated environment: {words}") from error
         await self.resume(initial, turns, seed)
         self._terminated = bool(snapshot.get("terminated"))
 
@@ -148,13 +154,17 @@ class SimulatedEnvironment:
                 self._append(turn, turn.observation)
 
     async def fork(self, turn: int | None = None) -> "SimulatedEnvironment":
-        """A new environment that continues from after `turn` turns (all of them by default)."""
+        """A new environment that continues from after `turn` turns (all of them by default).
+
+        After the last turn of an episode that is over, it is over there as well.
+        """
         self._require_reset()
         assert self._initial is not None
         if turn is not None and not 0 <= turn <= len(self._turns):
             raise InputError(f"cannot fork at turn {turn}: the session has turns 0 to {len(self._turns)}")
         branch = SimulatedEnvironment(self._world, self._domain, self._model, self._profile)
         await branch.resume(self._initial, self._turns[:turn], self._seed)
+        branch._terminated = self._terminated and len(branch._turns) == len(self._turns)
         return branch
 
     # How a step is made.
@@ -181,7 +191,7 @@ class SimulatedEnvironment:
         return self._conversation
 
     async def _step(self, action: str, *, streaming: bool) -> AsyncIterator[Delta | Step]:
-        self._require_reset()
+        conversation = self._require_reset()
         if self._terminated:
             yield Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
             return
@@ -196,7 +206,7 @@ class SimulatedEnvironment:
             return
         usage, reply = NO_USAGE, Reply(None, Outcome.MODEL_FAILED)
         for attempt in range(self._profile.attempts):
-            messages = self._require_reset().messages(action)
+            messages = conversation.messages(action)
             if messages is None:
                 reply = Reply(None, Outcome.INFRASTRUCTURE_FAILED, detail="the action does not fit the context")
                 break
@@ -214,9 +224,12 @@ class SimulatedEnvironment:
                 completion = await self._model.complete(messages, sampling)
             seconds = time.perf_counter() - started
             usage += completion.usage.model_copy(update={"seconds": seconds, "calls": 1})
+            if self._conversation is not conversation:  # reset, restored or closed meanwhile: not this history's turn
+                yield Step(observation=None, outcome=Outcome.CANCELLED, detail=_GONE, usage=usage)
+                return
             if completion.finish == "context_overflow":
                 reply = Reply(None, Outcome.INFRASTRUCTURE_FAILED, detail=completion.detail)
-                if self._require_reset().tighten():
+                if conversation.tighten():
                     continue
                 break
             reply = read_reply(completion)

@@ -2,16 +2,18 @@
 
 from collections.abc import Hashable
 from importlib import resources
-from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from worldlm.core.errors import InputError, nearest
+from worldlm.core.errors import InputError, nearest, user_path
 from worldlm.core.jsonl import describe
 from worldlm.core.types import DOMAIN_NAMES, DomainName, World
 from worldlm.domains import get_domain
+
+MAX_VALUES = 200_000
+"""Values that a world may hold, aliases unfolded."""
 
 
 class _Loader(yaml.CSafeLoader):
@@ -27,7 +29,9 @@ class _Loader(yaml.CSafeLoader):
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
+            if not isinstance(key, Hashable):
+                raise yaml.MarkedYAMLError(problem="a key must be text", problem_mark=key_node.start_mark)
+            if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -60,7 +64,7 @@ def load_world(name: str) -> World:
     Raises InputError with the nearest valid name, or with the file and the line or key that is wrong.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
-        path = Path(name).expanduser()
+        path = user_path(name)
         try:
             text = path.read_text("utf-8")
         except OSError as error:
@@ -92,6 +96,8 @@ def parse_world(text: str, source: str) -> World:
         raise InputError(
             f"{source}: a world is a mapping with name, domain, initial_state, …; see `worldlm worlds show`"
         )
+    if _is_endless(value):
+        raise InputError(f"{source}: it refers to itself, or its aliases unfold to more than {MAX_VALUES:,} values")
     try:
         world = World.model_validate(value)
     except ValidationError as error:
@@ -99,6 +105,21 @@ def parse_world(text: str, source: str) -> World:
     if problems := get_domain(world.domain).problems(world):
         raise InputError(f"{source}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else ""))
     return world
+
+
+def _is_endless(value: object) -> bool:
+    """Whether a value of YAML, its aliases unfolded, is larger than any world (or refers to itself)."""
+    waiting, count = [value], 0
+    while waiting:
+        item = waiting.pop()
+        count += 1
+        if count > MAX_VALUES:
+            return True
+        if isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+    return False
 
 
 def _explain(error: ValidationError, value: dict[str, Any]) -> str:
