@@ -77,3 +77,16 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     command = f"{sys.executable} -m worldlm.cli.main worlds show search-ferries | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_at_the_start_are_empty_ones(closed: str) -> None:
+    command = f"{sys.executable} -m worldlm.cli.main worlds list {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_output_that_cannot_be_written_is_one_line_and_exit_1() -> None:
+    command = f"{sys.executable} -m worldlm.cli.main worlds list > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "worldlm: No space left on device\n")

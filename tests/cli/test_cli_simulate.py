@@ -238,3 +238,17 @@ def test_the_embedded_model_plays(cli: Cli, world: Path, script: Path) -> None:
     assert report["profile"] == "embedded"
     assert report["tokens"] > 0
     assert sum(report["outcomes"].values()) == 2
+
+
+def test_recordings_that_never_started_are_left_out_with_a_note(
+    cli: Cli, world: Path, script: Path, model: str, tmp_path: Path
+) -> None:
+    real = tmp_path / "real.jsonl"
+    assert cli("simulate", world, "-m", model, "--script", script, "--out", real).code == 0
+    (good,) = read_trajectories(real).items
+    with JsonlWriter(real) as writer:
+        writer.write(good.model_copy(update={"id": "never", "initial": None, "turns": ()}))
+    result = cli("simulate", world, "-m", model, "--compare", real)
+    assert result.code == 0
+    assert result.error == "1 of 2 recordings never started and are left out"
+    assert "2 turns predicted" in result.out

@@ -12,10 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldlm.core.errors import InputError
+from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.jsonl import JsonlWriter, dump_line, parse_trajectory, read_trajectories
 from worldlm.core.outcomes import EndingKind, Outcome
-from worldlm.core.types import Ending, Observation, Origin, Trajectory, Turn, World
+from worldlm.core.types import (
+    Check,
+    Ending,
+    Observation,
+    Origin,
+    Sampling,
+    Simulator,
+    Tool,
+    Trajectory,
+    Turn,
+    Usage,
+    World,
+)
 
 WORLD = World(name="tiny", domain="terminal", initial_state="a shell")
 
@@ -148,3 +160,97 @@ def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(InputError, match=r"cannot write .*folder\.jsonl"):
         JsonlWriter(tmp_path / "folder.jsonl")
+
+
+LONE = "\ud83d"
+
+
+def test_a_lone_surrogate_anywhere_in_a_trajectory_does_not_break_saving(tmp_path: Path) -> None:
+    def spoilt(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: spoilt(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [spoilt(item) for item in value]
+        return f"free{LONE}" if value == "free" else value
+
+    turn = Turn(
+        action="free",
+        observation=Observation(text="free", structured={"free": "free"}, raw="free"),
+        thinking="free",
+        violations=(Check(rule="free", passed=False, message="free"),),
+    )
+    simulator = Simulator(model="free", profile="free", prompt_hash="free", sampling=Sampling(stop=("free",)))
+    whole = Trajectory(
+        id="free",
+        world=World(name="w", domain="mcp", tools=(Tool(name="free", description="free"),), engine="free"),
+        initial=Observation(text="free"),
+        turns=(turn, Turn(action="free", observation=None, outcome=Outcome.MODEL_FAILED, detail="free")),
+        ending=Ending(kind=EndingKind.FAILED, detail="free"),
+        policy="free",
+        group="free",
+        origin=Origin(kind="simulated", source="free", version="free", licence="free", simulator=simulator),
+    )
+    path = tmp_path / "t.jsonl"
+    with JsonlWriter(path) as writer:
+        writer.write(Trajectory.model_validate(spoilt(whole.model_dump(mode="json"))))
+    (read,) = read_trajectories(path).items
+    assert read.id == read.policy == read.turns[0].violations[0].message == "free\ufffd"
+
+
+def test_values_that_json_does_not_have_are_refused() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    for value in (float("nan"), float("inf"), b"x", {1, 2}, deep, {1: "a", "1": "b"}, {(1,): "a"}):
+        with pytest.raises(ValueError, match=r"JSON|deep|same text|must be text"):
+            Observation(text="x", structured={"value": value})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="finite"):
+        Usage(seconds=float("nan"))
+    assert Observation(text="x", structured={1: {2: "a"}}).structured == {"1": {"2": "a"}}  # type: ignore[dict-item]
+
+
+def test_a_line_that_is_nested_without_end_is_a_bad_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("[" * 100_000 + "\n" + dump_line(trajectory("a")) + "\n")
+    with pytest.raises(InputError, match=r"t\.jsonl:1: nested too deeply"):
+        read_trajectories(path)
+    assert [t.id for t in read_trajectories(path, lenient=True).items] == ["a"]
+
+
+def test_an_outcome_that_does_not_fit_its_observation_is_a_bad_line(tmp_path: Path) -> None:
+    value = json.loads(dump_line(trajectory()))
+    value["turns"][0] |= {"observation": None, "outcome": "ok"}
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(value) + "\n")
+    with pytest.raises(InputError, match="turn 1 has outcome 'ok' and no observation"):
+        read_trajectories(path)
+
+
+def test_a_last_line_that_lacks_only_its_end_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(dump_line(trajectory("a")) + "\n" + dump_line(trajectory("b")))
+    with JsonlWriter(path) as writer:
+        writer.write(trajectory("c"))
+    assert [t.id for t in read_trajectories(path).items] == ["a", "b", "c"]
+    assert not path.with_name("t.jsonl.torn").exists()
+
+
+def test_no_path_and_no_full_disk_is_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write"):
+        JsonlWriter(tmp_path / "file" / "t.jsonl")
+    with (
+        JsonlWriter(Path("/dev/full")) as writer,
+        pytest.raises(WorldlmError, match="cannot write /dev/full: No space"),
+    ):
+        writer.write({"n": 1})
+    path = tmp_path / "t.jsonl"
+    script = (
+        "import resource, signal, sys; from pathlib import Path; from worldlm.core.jsonl import JsonlWriter\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "writer = JsonlWriter(Path(sys.argv[1])); writer.write({'n': 1}); writer.write({'n': 'x' * 5000})"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+    assert "File too large; free some space" in ended.stderr
+    assert path.read_text() == '{"n": 1}\n'

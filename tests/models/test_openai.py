@@ -598,3 +598,19 @@ def test_importing_the_room_loads_neither_openai_nor_llama_cpp() -> None:
     program = "import sys, worldlm.models; print(sorted({'openai', 'httpx', 'httpx2', 'xllamacpp'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://h:abc/v1", "http://h:99999", "http://ho st/v1", "http://h\x00/v1"]
+)
+def test_a_url_that_cannot_be_one_is_an_input_error(url: str) -> None:
+    with pytest.raises(InputError, match="not a URL"):
+        endpoint(url)
+
+
+def test_a_key_that_cannot_be_one_is_an_input_error_and_is_not_shown() -> None:
+    OpenAIModel("m", "http://127.0.0.1:9", "sk-secret\r\n")
+    for key in ("sk-s\u00e9cret", "sk-secret\nsk-other"):
+        with pytest.raises(InputError, match="WORLDLM_API_KEY") as refusal:
+            OpenAIModel("m", "http://127.0.0.1:9", key)
+        assert "sk-" not in str(refusal.value)

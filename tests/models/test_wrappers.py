@@ -362,3 +362,21 @@ async def test_an_answer_that_cannot_be_recorded_is_given_all_the_same(
     await model.close()
     assert (await model.complete(ask("x"), SAMPLING)).text == "plain"
     assert "a call is missing" in caplog.text
+
+
+async def test_a_server_that_counts_no_tokens_does_not_outlast_the_budget() -> None:
+    model = BudgetModel(counter(usage=Usage(calls=1)), tokens=100)
+    outcomes = [(await model.complete(ask("x" * 150), SAMPLING)).outcome for _ in range(3)]
+    assert outcomes == [Outcome.OK, Outcome.OK, Outcome.BUDGET_EXHAUSTED]
+
+
+async def test_a_cache_does_not_mix_two_recordings_of_one_name(tmp_path: Path) -> None:
+    answers = []
+    for folder, answer in (("a", "one"), ("b", "two")):
+        recording = RecordingModel(ScriptedModel([answer]), tmp_path / folder / "calls.jsonl")
+        await recording.complete(ask("x"), SAMPLING)
+        await recording.close()
+        cached = CachedModel(ReplayModel.load(tmp_path / folder / "calls.jsonl"), tmp_path / "cache.db")
+        answers.append((await cached.complete(ask("x"), SAMPLING)).text)
+        await cached.close()
+    assert answers == ["one", "two"]

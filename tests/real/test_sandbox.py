@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,6 @@ import pytest
 
 from tests.real.terminal_session import WORLD, Session, family, files, left_of, opened, typed, world_with
 from worldlm.core.outcomes import Outcome
-from worldlm.core.types import World
 from worldlm.domains.terminal import TERMINAL, interrupted
 from worldlm.real.sandbox import system_call_filter
 from worldlm.real.terminal import TerminalEnvironment
@@ -33,7 +33,9 @@ def nothing_left() -> Iterator[None]:
 async def usable(terminal: Session) -> None:
     """The terminal still answers."""
     await terminal.keys(("C-c", 5.0))
-    assert (await terminal.keys(("echo $((6 * 7))\n", 20))).endswith(f"\n42\n{PROMPT}")
+    rows = (await terminal.keys(("echo $((6 * 7))\n", 20))).split("\n")
+    assert "42" in rows  # the shell's word that a job has ended may follow it
+    assert rows[-1] == PROMPT
 
 
 # Using too much.
@@ -148,9 +150,9 @@ async def test_there_is_nowhere_else_to_write() -> None:
 async def test_endless_files_are_counted_as_memory() -> None:
     async with opened(world_with(memory_mib=32)) as terminal:
         make = "import os\\nfor i in range(10**7): os.close(os.open(f'f{i}', os.O_CREAT))"
-        await terminal.keys((f'python3 -c "$(printf "{make}")"\n', 20))
-        step = await terminal.step(("rm -rf ~/app; ls | wc -l\n", 20))
-        assert step.outcome in (Outcome.OK, Outcome.INFRASTRUCTURE_FAILED)
+        step = await terminal.step((f'python3 -c "$(printf "{make}")"\n', 20))
+        ended = step.observation is not None and re.search("Killed|No space left", step.observation.text)
+        assert ended or step.outcome is Outcome.INFRASTRUCTURE_FAILED, step
 
 
 @pytest.mark.anyio
@@ -173,7 +175,6 @@ async def test_endless_output_is_interrupted_and_says_so() -> None:
         "trap '' INT TERM\nwhile :; do echo deaf; done\n",
         "trap '' INT\nexec yes\n",
         "trap '' INT\nwhile :; do printf 'one row\\r'; done\n",
-        "trap '' INT\ntr '\\0' x < /dev/zero\n",
         "setsid yes &\nsleep 50\n",
         "yes & yes & yes & wait\n",
     ],
@@ -262,7 +263,7 @@ async def test_privileges_cannot_be_gained() -> None:
             "bwrap --ro-bind / / id": "bwrap:",
             "chroot / id": "not permitted",
             "mknod /tmp/sda b 8 0": "not permitted",
-            "kill -9 1; echo status $?": "status",
+            "kill -9 1; cat /proc/1/comm": "\nbwrap\n",
             "date -s 2001-01-01": "cannot set date",
             "hostname evil": "hostname:",
             "dmesg": "not permitted",
@@ -273,7 +274,7 @@ async def test_privileges_cannot_be_gained() -> None:
             assert "uid=0" not in text
         status = await terminal.keys(("grep -E '^(Cap|NoNew)' /proc/self/status\n", 9))
         assert status.count("0000000000000000") == 5
-        assert "NoNewPrivs:\t1" in status.replace("        ", "\t") or "NoNewPrivs" in status
+        assert re.search(r"^NoNewPrivs:\s+1$", status, re.MULTILINE)
         await usable(terminal)
 
 
@@ -378,13 +379,14 @@ def test_however_our_process_ends_nothing_is_left(ending: signal.Signals | str) 
 
 
 _STARTING = """
-import asyncio
+import asyncio, sys
 from worldlm.core.types import World
 from worldlm.real.terminal import TerminalEnvironment
 
 async def main():
-    world = World(name="box", domain="terminal", initial_state={"user": "ana", "host": "HOST"})
+    world = World(name="box", domain="terminal", initial_state={"user": "ana"})
     print("starting", flush=True)
+    sys.stdin.readline()
     await asyncio.gather(*(TerminalEnvironment(world).reset() for _ in range(2)))
     await asyncio.sleep(60)
 
@@ -403,23 +405,34 @@ def inside_namespaces() -> set[int]:
     return found
 
 
-def test_nothing_is_left_when_our_process_ends_while_a_sandbox_starts() -> None:
-    before = inside_namespaces()
-    endings = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]
-    for ending, delay in zip(endings, (0, 10, 20, 40), strict=True):
-        process = subprocess.Popen(
-            [sys.executable, "-c", _STARTING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        with process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"starting\n"
-            time.sleep(delay / 1000)
-            process.send_signal(ending)
-            process.wait(20)
-    end = time.monotonic() + 10
-    while (left := inside_namespaces() - before) and time.monotonic() < end:
+def assert_gone(processes: set[int]) -> None:
+    """They end soon. (Others may come meanwhile: those of whoever else runs sandboxes here.)"""
+    end = time.monotonic() + 15
+    while (left := processes & inside_namespaces()) and time.monotonic() < end:
         time.sleep(0.05)
     assert left == set()
+
+
+def test_nothing_is_left_when_our_process_ends_while_a_sandbox_starts() -> None:
+    before = inside_namespaces()
+    endings = {0.0: signal.SIGINT, 0.01: signal.SIGTERM, 0.02: signal.SIGKILL, 0.04: signal.SIGKILL}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _STARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        for _ in endings
+    ]
+    for process, (delay, ending) in zip(processes, endings.items(), strict=True):
+        with process:
+            assert process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout.readline() == b"starting\n"
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            time.sleep(delay)
+            process.send_signal(ending)
+            process.wait(20)
+    assert_gone(inside_namespaces() - before)
 
 
 @pytest.mark.anyio
@@ -430,7 +443,7 @@ async def test_nothing_is_left_of_starts_that_are_cancelled() -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(environment.reset(), delay / 1000)
         await environment.close()
-    assert inside_namespaces() <= before
+    assert_gone(inside_namespaces() - before)
 
 
 def test_it_runs_as_an_ordinary_user_as_well() -> None:
@@ -456,7 +469,3 @@ def test_it_runs_as_an_ordinary_user_as_well() -> None:
         assert done.stdout == "running\n", done.stderr
         return
     pytest.skip("an ordinary user cannot read this Python installation")
-
-
-def test_a_world_without_files_of_its_own_needs_none() -> None:
-    assert World(name="empty", domain="terminal").initial_state == ""

@@ -447,7 +447,7 @@ async def test_closing_during_a_step_ends_the_step() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("keys", [("sleep 5\n", 5.0), ("yes\n", 5.0), ("echo a\n" * 300, 5.0)])
-@pytest.mark.parametrize("delay", [0.0, 0.02, 0.2])
+@pytest.mark.parametrize("delay", [0.0, 0.1])
 async def test_a_reset_during_a_step_starts_an_episode_of_its_own(keys: tuple[str, float], delay: float) -> None:
     async with opened(world_with(output_kib=64, turns=2)) as terminal:
         step = asyncio.create_task(terminal.step(keys))

@@ -139,6 +139,18 @@ async def test_bad_input_is_raised() -> None:
         await run(["get"], Broken(InputError("context too small"), "reset"))
 
 
+async def test_an_environment_that_does_not_close_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clings(ToyEnvironment):
+        async def close(self) -> None:
+            await anyio.sleep(30)
+
+    monkeypatch.setattr("worldlm.rollout.rollout.CLOSE_SECONDS", 0.1)
+    with anyio.fail_after(10):
+        trajectory, _ = await run(["get"], Clings())
+    assert trajectory.ending.kind is EndingKind.COMPLETED
+    assert len(trajectory.turns) == 1
+
+
 async def test_many_episodes_are_isolated_and_flushed(tmp_path: Path) -> None:
     path, running, peak = tmp_path / "t.jsonl", 0, 0
 
@@ -287,3 +299,10 @@ async def test_a_policy_whose_model_fails_ends_the_episode() -> None:
 
 def test_no_limit_is_finite_by_accident() -> None:
     assert RolloutLimits().seconds == math.inf
+
+
+def test_only_a_line_feed_ends_a_line_of_a_script(tmp_path: Path) -> None:
+    path = tmp_path / "s.txt"
+    path.write_bytes("\ufeff# a comment\r\necho a\u2028b\x0cc\x85d\r\n\r\nls\r\n".encode())
+    lines = ("echo a\u2028b\x0cc\x85d", "ls")
+    assert read_script(path, TERMINAL, WORLD) == [TERMINAL.from_line(line, WORLD) for line in lines]

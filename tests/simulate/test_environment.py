@@ -298,3 +298,66 @@ async def test_a_lone_surrogate_is_replaced_at_the_boundary() -> None:
     step = await env.step(keys("ls"))
     assert step.observation == Observation(text="half \ufffd pair")
     step.model_dump_json()
+
+
+class _Slow:
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+        self.go = anyio.Event()
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        self.asked.set()
+        await self.go.wait()
+        return Completion(text="late")
+
+
+@pytest.mark.parametrize("change", ["close", "reset", "restore", "resume"])
+async def test_a_step_never_lands_in_another_history(change: str) -> None:
+    model = _Slow()
+    env = SimulatedEnvironment(WORLD, TERMINAL, model, PROFILE)
+    initial = await env.reset()
+    saved = await env.snapshot()
+    steps: list[Step] = []
+
+    async def act() -> None:
+        steps.append(await env.step(keys("ls")))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(act)
+        await model.asked.wait()
+        if change == "close":
+            await env.close()
+        elif change == "reset":
+            await env.reset()
+        elif change == "restore":
+            await env.restore(saved)
+        else:
+            await env.resume(initial, ())
+        model.go.set()
+    assert [step.outcome for step in steps] == [Outcome.CANCELLED]
+    assert env.turns == ()
+
+
+async def test_what_is_no_snapshot_of_this_world_is_an_input_error() -> None:
+    env = environment(ScriptedModel(["one"]))
+    await env.reset()
+    saved = await env.snapshot()
+    other = environment(ScriptedModel([]), WORLD.model_copy(update={"name": "other"}))
+    with pytest.raises(InputError, match="a snapshot of world 'tiny', and not of 'other'"):
+        await other.restore(saved)
+    bad: object
+    for bad in (None, [], {}, 3, saved | {"turns": 3}, saved | {"turns": [{}]}, saved | {"seed": "x"}):
+        with pytest.raises(InputError, match="not a snapshot"):
+            await env.restore(bad)  # type: ignore[arg-type]
+
+
+async def test_a_branch_of_an_episode_that_is_over_is_over() -> None:
+    env = environment(ScriptedModel(["one"]))
+    await env.reset()
+    await env.step("[]")
+    await env.step("[]")
+    over, before = await env.fork(), await env.fork(1)
+    assert (await over.step(keys("ls"))).terminated
+    assert (await before.step(keys("ls"))).outcome is Outcome.OK

@@ -96,3 +96,50 @@ def test_a_world_survives_yaml(context: str, turns: int | None, seed: int) -> No
         name="w", domain="terminal", context=context, initial_state="x", limits=Limits(turns=turns), seed=seed
     )
     assert parse_world(dump_world(world), "w") == world
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hidden_state: {a: !!binary aGVsbG8=}", "JSON has no value of type bytes"),
+        ("hidden_state: {a: .nan}", "not a number that JSON has"),
+        ("hidden_state: {a: !!timestamp 2020-01-01}", "JSON has no value of type date"),
+        ("hidden_state: {a: !!set {b, c}}", "JSON has no value of type set"),
+        ("hidden_state: {? [a, b] : c}", "a key must be text"),
+        ('hidden_state: {1: a, "1": b}', "same text"),
+        ("hidden_state: {a: " + "[" * 600 + "]" * 600 + "}", "nested more than"),
+        ("hidden_state: {a: &x [*x]}", "refers to itself"),
+        ("hidden_state: &x {a: *x}", "refers to itself"),
+        (
+            "hidden_state:\n  a0: &a0 [x]\n"
+            + "".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)),
+            "aliases unfold",
+        ),
+    ],
+)
+def test_yaml_that_is_no_json_value_is_one_line(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as error:
+        parse_world(GOOD + text + "\n", "w.yaml")
+    assert "\n" not in str(error.value)
+
+
+def test_numbers_may_be_keys_and_become_text() -> None:
+    world = parse_world(GOOD + "hidden_state: {1: {2: a, b: c}}\n", "w.yaml")
+    assert world.hidden_state == {"1": {"2": "a", "b": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("{file: {}}", "unknown key 'initial_state.file'; did you mean 'files'"),
+        ("{files: {a: {contents: x}}}", "unknown key 'initial_state.files.a.contents'; did you mean 'content'"),
+    ],
+)
+def test_an_unknown_key_of_a_file_state_is_named_with_the_nearest(state: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse_world(f"name: x\ndomain: terminal\ninitial_state: {state}\n", "w.yaml")
+
+
+def test_a_home_that_nobody_has_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="no home folder"):
+        load_world("~no-such-user/w.yaml")

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -73,6 +74,11 @@ def run(arguments: Sequence[str]) -> int:
 
     A signal ends it with 128 + its number (130 for Ctrl-C). Errors go to stderr, in one line.
     """
+    # A stream that was closed when we started (`<&-`) is an empty one.
+    nothing = Path(os.devnull)
+    sys.stdin = sys.stdin or nothing.open()
+    sys.stdout = sys.stdout or nothing.open("w")
+    sys.stderr = sys.stderr or nothing.open("w")
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -86,15 +92,23 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has left; nothing may be written to it at interpreter exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # whoever read it has left
         return 1
+    except OSError as error:
+        _discard_output()
+        return _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
     return code if isinstance(code, int) else 0
 
 
 def _command(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     return context.command_path if context else "worldlm"
+
+
+def _discard_output() -> None:
+    """Output that cannot be written is not tried again at interpreter exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> int:

@@ -142,7 +142,8 @@ class JsonlWriter:
         except OSError as error:
             self._file.close()
             raise InputError(f"{path} is being written already; choose another file") from error
-        if not path.is_file():
+        self._keeps = path.is_file()
+        if not self._keeps:
             return  # /dev/null, say: nothing is there to be mended
         try:
             self._mend_tail()
@@ -170,13 +171,13 @@ class JsonlWriter:
             raise WorldlmError(f"cannot write {self.path}: {error.strerror or error}; free some space") from error
 
     def _append(self, data: bytes) -> None:
-        start = self._file.seek(0, os.SEEK_END) if self._file.seekable() else None
+        start = self._file.seek(0, os.SEEK_END) if self._keeps else 0
         left = memoryview(data)
         try:
             while left:
                 left = left[self._file.write(left) :]
         except OSError:
-            if start is not None:
+            if self._keeps:
                 self._file.truncate(start)
             raise
 

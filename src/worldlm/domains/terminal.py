@@ -27,8 +27,8 @@ ROWS, COLUMNS = 40, 120
 """The size of the screen. An observation holds at most its last `ROWS` rows."""
 DEFAULT_DURATION = 1.0
 MAX_DURATION = 120.0
-MAX_KEYSTROKES = 1_000_000
-"""Characters of one action."""
+MAX_KEYSTROKES = 100_000
+"""Characters of one action. (tmux takes some 50,000 a second.)"""
 CONFIRM = (
     "Are you sure that the task is complete? The session ends if you answer with an empty list again; otherwise go on."
 )

@@ -99,12 +99,14 @@ class OpenAIModel:
         extra_body: Mapping[str, Any] | None = None,
         price: Price = FREE,
     ):
-        """Connects to nothing yet. Raises InputError for a URL that is none."""
+        """Connects to nothing yet. Raises InputError for a URL that is none, and for a key that cannot be one."""
         import openai  # takes a second: here, and not within the deadline of the first call
 
         self.model = model
         self.base_url = endpoint(base_url)
-        self._key = api_key
+        self._key = (api_key or "").strip() or None
+        if self._key and not re.fullmatch(r"[!-~]+", self._key):
+            raise InputError(f"the key holds characters that no key has; {KEY_CURE} to the key alone")
         self._deadline_s = deadline_s
         self._connect_s = connect_s
         self._read_s = read_s
@@ -177,7 +179,7 @@ class OpenAIModel:
                     else:
                         reader.feed(await attempts.within(self._whole(messages, body)))
                 except TimeoutError:
-                    yield self._timed_out(attempts)
+                    yield self._timed_out(attempts, "the answer had not ended" if reader.started else "no answer came")
                     return
                 except Exception as error:
                     failure = await self._recover(error, body, attempts, reader)
@@ -227,7 +229,7 @@ class OpenAIModel:
         import openai
 
         if reader.started:
-            return self._failure(f"the reply broke off: {self._words(error)}")
+            return self._failure(f"{self._where}: the reply broke off: {self._words(error)}")
         words = self._words(error)
         status = error.status_code if isinstance(error, openai.APIStatusError) else 0
         if status == 413 or (isinstance(error, openai.APIError) and _OVERFLOW.search(f"{error.code} {words}")):
@@ -263,7 +265,7 @@ class OpenAIModel:
         await asyncio.sleep(wait)
         return None
 
-    def _timed_out(self, attempts: "_Attempts", last: str = "no answer came") -> Completion:
+    def _timed_out(self, attempts: "_Attempts", last: str) -> Completion:
         detail = f"{self._where}: {last}; {attempts.told}; the deadline is {self._deadline_s:g} s"
         return failed(Outcome.TIMED_OUT, detail)
 

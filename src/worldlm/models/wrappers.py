@@ -260,7 +260,7 @@ class BudgetModel(ModelWrapper):
             async for item in items:
                 if isinstance(item, Completion):
                     self.spent += item.usage
-                    if item.outcome is Outcome.OK and not item.usage.prompt_tokens:
+                    if item.outcome is Outcome.OK and item.usage.calls and not item.usage.prompt_tokens:
                         texts = [*(message.content for message in messages), item.text, item.thinking or ""]
                         self._unsaid += sum(map(estimate_tokens, texts)) - item.usage.completion_tokens
                 yield item
