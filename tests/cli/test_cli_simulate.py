@@ -252,3 +252,20 @@ def test_recordings_that_never_started_are_left_out_with_a_note(
     assert result.code == 0
     assert result.error == "1 of 2 recordings never started and are left out"
     assert "2 turns predicted" in result.out
+
+
+@pytest.mark.parametrize("compare", [False, True])
+def test_a_server_that_is_down_is_given_up_early(
+    cli: Cli, world: Path, recording: Path, tmp_path: Path, compare: bool
+) -> None:
+    script, long = tmp_path / "long.txt", tmp_path / "long.jsonl"
+    script.write_text("pwd\n" * 30)
+    (trajectory,) = read_trajectories(recording).items
+    with JsonlWriter(long) as writer:
+        writer.write(trajectory.model_copy(update={"turns": trajectory.turns * 15}))
+    options = ["--compare", long] if compare else ["--script", script]
+    result = cli("simulate", world, *options, "-m", "openai:m@http://127.0.0.1:9", "--deadline", "0.2")
+    assert result.code == 1
+    failed = sum(line.startswith(("[timed_out]", "[infrastructure_failed]")) for line in result.out.splitlines())
+    assert failed == 3
+    assert "127.0.0.1:9" in result.error

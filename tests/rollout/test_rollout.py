@@ -51,8 +51,14 @@ async def test_a_finished_episode() -> None:
         (["end", "get"], {}, EndingKind.TERMINATED, Outcome.OK, 1),
         (["get"] * 9, {"turns": 3}, EndingKind.TURN_LIMIT, Outcome.OK, 3),
         (["get", "boom", "get"], {}, EndingKind.FAILED, Outcome.INFRASTRUCTURE_FAILED, 2),
-        (["boom", "get"], {"failed_steps": 2}, EndingKind.COMPLETED, Outcome.OK, 2),
-        (["boom", "boom", "get"], {"failed_steps": 2}, EndingKind.FAILED, Outcome.INFRASTRUCTURE_FAILED, 2),
+        (["boom", "get"], {"broken_steps": 2}, EndingKind.COMPLETED, Outcome.OK, 2),
+        (
+            ["boom", "boom", "get"],
+            {"broken_steps": 2, "failed_steps": 9},
+            EndingKind.FAILED,
+            Outcome.INFRASTRUCTURE_FAILED,
+            2,
+        ),
         (["jump", "get"], {}, EndingKind.COMPLETED, Outcome.OK, 2),
         (["jump"] * 9, {"invalid_actions": 4}, EndingKind.FAILED, Outcome.INVALID_ACTION, 4),
     ],
@@ -149,6 +155,30 @@ async def test_an_environment_that_does_not_close_is_given_up(monkeypatch: pytes
         trajectory, _ = await run(["get"], Clings())
     assert trajectory.ending.kind is EndingKind.COMPLETED
     assert len(trajectory.turns) == 1
+
+
+class CutOff(ToyEnvironment):
+    async def step(self, action: str) -> Step:
+        return Step(observation=None, outcome=Outcome.CUT_OFF, detail="too long")
+
+
+async def test_a_script_may_go_on_after_the_models_failures() -> None:
+    trajectory, _ = await run(["a", "b", "c"], CutOff(), failed_steps=9)
+    assert (trajectory.ending.kind, len(trajectory.turns)) == (EndingKind.COMPLETED, 3)
+    trajectory, _ = await run(["a", "b", "c"], CutOff(), failed_steps=2, broken_steps=9)
+    assert (trajectory.ending.outcome, len(trajectory.turns)) == (Outcome.CUT_OFF, 2)
+
+
+async def test_an_environment_that_fails_to_close_is_a_record_all_the_same() -> None:
+    class Jams(ToyEnvironment):
+        async def close(self) -> None:
+            raise OSError("the lock is gone")
+
+    records: list[Trajectory] = []
+    jobs = [Job(f"e{n}", Jams, ScriptPolicy(["get"])) for n in range(3)]
+    await run_episodes(jobs, records.append)
+    assert [(r.ending.kind, len(r.turns)) for r in records] == [(EndingKind.COMPLETED, 1)] * 3
+    assert "the lock is gone" in (records[0].ending.detail or "")
 
 
 async def test_many_episodes_are_isolated_and_flushed(tmp_path: Path) -> None:

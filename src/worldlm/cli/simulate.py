@@ -25,6 +25,9 @@ from worldlm.rollout import RolloutLimits, ScriptPolicy, read_script, run_episod
 from worldlm.rollout.compare import MEASURE, Agreement, ComparedTurn, agreement, check_script, compare
 from worldlm.simulate import SimulatedEnvironment, load_world
 
+GIVE_UP = 3
+"""Turns in a row that nobody answered (a server that is down, a budget that is spent), after which a run stops."""
+
 app = typer.Typer(rich_markup_mode=None)
 
 
@@ -126,9 +129,9 @@ async def _play(
         if not as_json:
             _show_turn(len(turns), turn)
 
-    # A turn that failed is shown, and the script goes on.
+    # A turn at which the model failed is shown, and the script goes on; a server that is down stays down.
     more = len(actions) + 1
-    limits = RolloutLimits(turns=more, invalid_actions=more, failed_steps=more)
+    limits = RolloutLimits(turns=more, invalid_actions=more, failed_steps=more, broken_steps=GIVE_UP)
     started = time.perf_counter()
     trajectory = await run_episode(
         ScriptPolicy(actions),
@@ -178,6 +181,12 @@ def _raise_if_nothing_worked(outcomes: Sequence[tuple[Outcome, str | None]], end
         raise WorldlmError(f"no turn was answered; the last failure: {detail or 'no detail given'}")
 
 
+def _give_up_if_broken(rows: Sequence[ComparedTurn]) -> None:
+    newest = [row.step for row in rows if not row.by_harness][-GIVE_UP:]
+    if len(newest) == GIVE_UP and not any(s.outcome is Outcome.OK or s.outcome.is_models_fault for s in newest):
+        raise WorldlmError(f"{GIVE_UP} turns in a row were not answered; the last: {newest[-1].detail}")
+
+
 # Against a recording.
 
 
@@ -220,6 +229,7 @@ async def _compare(
             advance()
             if not as_json:
                 _show_compared(row)
+            _give_up_if_broken(rows)
 
         for recording in recordings:
             start = len(rows)

@@ -153,6 +153,8 @@ def build(
         chosen = chosen.model_copy(update={"sampling": sampling})
     if lora is not None and spec.kind in ("openai", "replay"):
         raise InputError("an adapter (--lora) goes with an embedded model; a server loads its adapters itself")
+    if lora is not None and not lora.is_file():
+        raise InputError(f"there is no adapter {lora}; give a LoRA adapter in GGUF")
     if spec.kind == "replay":
         return ReplayModel.load(user_path(spec.target), write_observation=write_observation), chosen
     if spec.kind == "openai":

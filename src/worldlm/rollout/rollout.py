@@ -34,7 +34,9 @@ class RolloutLimits:
     invalid_actions: int = 10
     """Invalid actions in a row that end the episode."""
     failed_steps: int = 1
-    """Steps in a row that failed otherwise and end the episode (a script may want to go on)."""
+    """Steps in a row at which the model failed, and that end the episode (a script may want to go on)."""
+    broken_steps: int = 1
+    """Steps in a row that failed by nobody's answer (infrastructure, time-outs), and that end the episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,11 @@ async def run_episode(
         raise
     finally:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-            await environment.close()
+            try:
+                await environment.close()
+            except Exception as error:
+                words = f"closing the environment failed: {type(error).__name__}: {error}"
+                ending = ending.model_copy(update={"detail": "; ".join(filter(None, (ending.detail, words)))})
         if record and not refused:
             record(episode.trajectory(id, group, seed, ending))
     return episode.trajectory(id, group, seed, ending)
@@ -99,7 +105,7 @@ class _Episode:
         self.limits = limits
         self.on_turn = on_turn
         self.check_start = check_start
-        self.invalid = self.failed = 0
+        self.invalid = self.failed = self.broken = 0
         self.world: World = environment.world
         self.initial: Observation | None = None
         self.turns: list[Turn] = []
@@ -142,15 +148,19 @@ class _Episode:
         if step.outcome is Outcome.BUDGET_EXHAUSTED:
             return Ending(kind=EndingKind.BUDGET, outcome=step.outcome, detail=step.detail)
         if step.outcome is Outcome.OK:
-            self.invalid = self.failed = 0
+            self.invalid = self.failed = self.broken = 0
         elif step.outcome is Outcome.INVALID_ACTION:
             self.invalid += 1
             if self.invalid >= self.limits.invalid_actions:
                 detail = f"{self.invalid} invalid actions in a row; the last: {step.detail}"
                 return Ending(kind=EndingKind.FAILED, outcome=step.outcome, detail=detail)
-        else:
+        elif step.outcome.is_models_fault:
             self.failed += 1
             if self.failed >= self.limits.failed_steps:
+                return Ending(kind=EndingKind.FAILED, outcome=step.outcome, detail=step.detail)
+        else:
+            self.broken += 1
+            if self.broken >= self.limits.broken_steps:
                 return Ending(kind=EndingKind.FAILED, outcome=step.outcome, detail=step.detail)
         return None
 
