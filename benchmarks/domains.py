@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 def script_of(domain: str) -> Path:
     """The example script of a domain."""
-    return EXAMPLES / "terminal" / "session.txt" if domain == "terminal" else EXAMPLES / "scripts" / f"{domain}.txt"
+    return EXAMPLES / "scripts" / f"{domain}.txt"
 
 
 async def play(model: Model, profile: Profile, turns: int, concurrency: int) -> dict[str, Trajectory]:

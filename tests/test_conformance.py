@@ -43,8 +43,6 @@ def answer(messages: Sequence[Message], sampling: Sampling) -> str:
 async def test_simulated_domains_conform(name: str, size: str) -> None:
     world, domain = load_world(name), get_domain(name)
     script = Path(SCRIPTS / f"{name}.txt")
-    if name == "terminal":
-        script = SCRIPTS.parent / "terminal" / "session.txt"
     actions = read_script(script, domain, world)
     assert len(actions) >= 20
     for action in actions:

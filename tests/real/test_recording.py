@@ -34,7 +34,18 @@ async def test_typing_the_script_again_gives_the_recording_back() -> None:
     assert recorded.actions == actions
     assert [turn.observation for turn in recorded.turns] == [turn.observation for turn in again.turns]
     assert again.ending.kind is EndingKind.COMPLETED
+    assert len(actions) >= 10
+
+
+@pytest.mark.anyio
+async def test_twenty_turns_in_the_default_world_are_answered_and_repeat() -> None:
+    needs(git="git", python3="python3")
+    world = load_world("terminal")
+    actions = read_script(EXAMPLE.parent / "scripts" / "terminal.txt", get_domain("terminal"), world)
     assert len(actions) >= 20
+    one, other = [await run_episode(ScriptPolicy(actions), TerminalEnvironment(world)) for _ in range(2)]
+    assert one.ending.kind is EndingKind.COMPLETED
+    assert [turn.observation for turn in one.turns] == [turn.observation for turn in other.turns]
 
 
 def test_the_recording_passes_the_rule_checks() -> None:

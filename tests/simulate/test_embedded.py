@@ -69,8 +69,7 @@ async def play(model: Model, world: World, lines: Sequence[str]) -> list[Step]:
 
 def script(domain: str, turns: int) -> tuple[World, list[str]]:
     world = load_world(domain)
-    path = EXAMPLES / ("terminal/session.txt" if domain == "terminal" else f"scripts/{domain}.txt")
-    return world, read_script(path, get_domain(domain), world)[:turns]
+    return world, read_script(EXAMPLES / "scripts" / f"{domain}.txt", get_domain(domain), world)[:turns]
 
 
 def check(steps: list[Step]) -> None:

@@ -205,7 +205,7 @@ class EmbeddedModel:
         # with anything else, two threads then get in each other's way; spinning briefly and then sleeping is several
         # times faster there, and as fast on an idle machine. (OpenMP reads this when it is loaded.)
         if "OMP_WAIT_POLICY" not in os.environ:
-            os.environ.setdefault("GOMP_SPINCOUNT", "50")
+            os.environ.setdefault("GOMP_SPINCOUNT", "1000")
         import xllamacpp
 
         params = xllamacpp.CommonParams()
