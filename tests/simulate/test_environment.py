@@ -1,5 +1,6 @@
 """The simulated environment: history, seeds, failures, limits, snapshots, streaming."""
 
+import asyncio
 from collections.abc import Sequence
 
 import anyio
@@ -361,3 +362,13 @@ async def test_a_branch_of_an_episode_that_is_over_is_over() -> None:
     over, before = await env.fork(), await env.fork(1)
     assert (await over.step(keys("ls"))).terminated
     assert (await before.step(keys("ls"))).outcome is Outcome.OK
+
+
+async def test_finished_steps_leave_nothing_for_the_event_loop() -> None:
+    env = environment(ScriptedModel(echo))
+    await env.reset()
+    before = len(asyncio.all_tasks())
+    for _ in range(50):
+        await env.step(keys("ls"))
+    await asyncio.sleep(0)  # what was put off becomes tasks now
+    assert len(asyncio.all_tasks()) == before

@@ -1,7 +1,8 @@
 """A language model as an environment: world + domain + model + profile."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 import anyio
 from pydantic import JsonValue, ValidationError
@@ -102,16 +103,19 @@ class SimulatedEnvironment:
 
     async def step(self, action: str) -> Step:
         """Predict the observation after `action`."""
-        async with self._lock:
-            async for item in self._step(action, streaming=False):
+        step: Step | None = None
+        async with self._lock, aclosing(self._step(action, streaming=False)) as items:
+            # To its end: a generator that is left before it would wait for the event loop to be finished off.
+            async for item in items:
                 if isinstance(item, Step):
-                    return item
-        raise AssertionError("a step always ends in a Step")
+                    step = item
+        assert step is not None
+        return step
 
     async def stream(self, action: str) -> AsyncIterator[Delta | Step]:
         """Like `step`, with the observation and the thinking as they come."""
-        async with self._lock:
-            async for item in self._step(action, streaming=True):
+        async with self._lock, aclosing(self._step(action, streaming=True)) as items:
+            async for item in items:
                 yield item
 
     async def close(self) -> None:
@@ -190,7 +194,7 @@ class SimulatedEnvironment:
             raise InputError("the environment has not been reset (or is closed): call reset first")
         return self._conversation
 
-    async def _step(self, action: str, *, streaming: bool) -> AsyncIterator[Delta | Step]:
+    async def _step(self, action: str, *, streaming: bool) -> AsyncGenerator[Delta | Step, None]:
         conversation = self._require_reset()
         if self._terminated:
             yield Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
