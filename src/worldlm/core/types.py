@@ -29,7 +29,7 @@ class Value(BaseModel):
 class Observation(Value):
     """What an environment answered.
 
-    `text` is the raw payload in the domain's wire format (FORMATS of the documentation).
+    `text` is the raw payload in the domain's wire format (described on the domain's page of the documentation).
     """
 
     text: Text

@@ -1,6 +1,6 @@
 """Reading what a world model says: thinking apart, the answer as it stands, or a typed failure.
 
-The rules (FORMATS, "Reading a generation"): leading thinking is skipped, one or several blocks; a reply
+The rules: leading thinking is skipped, one or several blocks; a reply
 that begins inside thinking and closes it is normal, because chat templates open the tag in the prompt;
 the answer runs from the first `<predicted_observation>` after closed thinking to the *last* closing tag;
 nothing inside the tag is ever stripped; without a tag the rest is the answer; thinking that never closes
