@@ -185,7 +185,7 @@ async def test_its_own_http_server_says_the_same(deterministic: EmbeddedModel) -
 
 
 async def test_its_http_server_lets_nobody_else_in(deterministic: EmbeddedModel) -> None:
-    stranger = OpenAIModel("smol", deterministic.url, "a guess")
+    stranger = OpenAIModel("smol", deterministic.url, "a-guess")
     completion = await stranger.complete(ask("ls"), GREEDY)
     await stranger.close()
     assert completion.outcome is Outcome.INFRASTRUCTURE_FAILED
