@@ -47,22 +47,26 @@ async def play(model: Model, profile: Profile, turns: int, concurrency: int) -> 
     return done
 
 
+Runs = tuple[dict[str, Trajectory], dict[str, Trajectory]]
+
+
 async def play_twice(
-    turns: int, tokens: int, *, deterministic: bool, temperature: float = 0.0
-) -> tuple[dict[str, Trajectory], dict[str, Trajectory]]:
-    """Two runs on one engine."""
+    turns: int, tokens: int, *, deterministic: bool, temperatures: tuple[float, ...] = (0.0,)
+) -> list[Runs]:
+    """Two runs at each temperature, all on one engine."""
     model, profile = build("embedded", deterministic=deterministic)
-    sampling = profile.sampling.model_copy(update={"temperature": temperature, "max_tokens": tokens})
-    profile = profile.model_copy(update={"sampling": sampling})
     concurrency = 1 if deterministic else 4
+    runs = []
     try:
-        return (
-            await play(model, profile, turns, concurrency),
-            await play(model, profile, turns, concurrency),
-        )
+        for temperature in temperatures:
+            sampling = profile.sampling.model_copy(update={"temperature": temperature, "max_tokens": tokens})
+            asked = profile.model_copy(update={"sampling": sampling})
+            one, other = [await play(model, asked, turns, concurrency) for _ in range(2)]
+            runs.append((one, other))
     finally:
         if isinstance(model, Closes):
             await model.close()
+    return runs
 
 
 def same(one: Turn, other: Turn) -> bool:
@@ -77,9 +81,8 @@ def agreement(one: Trajectory, other: Trajectory) -> float:
 
 async def measure(turns: int, exact_turns: int, tokens: int) -> list[dict[str, Any]]:
     """A row a domain."""
-    exact = await play_twice(exact_turns, tokens, deterministic=True)
-    shared = await play_twice(turns, tokens, deterministic=False)
-    sampled = await play_twice(turns, tokens, deterministic=False, temperature=0.8)
+    shared, sampled = await play_twice(turns, tokens, deterministic=False, temperatures=(0.0, 0.8))
+    (exact,) = await play_twice(exact_turns, tokens, deterministic=True) if exact_turns else [None]
     rows = []
     for name in DOMAIN_NAMES:
         trajectory = shared[0][name]
@@ -93,7 +96,7 @@ async def measure(turns: int, exact_turns: int, tokens: int) -> list[dict[str, A
                 "all_rules_kept": kept / len(asked) if asked else None,
                 "seconds_per_step": sum(turn.usage.seconds for turn in asked) / len(asked) if asked else None,
                 "prompt_tokens_cached": trajectory.usage.cached_tokens / (trajectory.usage.prompt_tokens or 1),
-                "agreement_deterministic": agreement(exact[0][name], exact[1][name]),
+                "agreement_deterministic": agreement(exact[0][name], exact[1][name]) if exact else None,
                 "agreement_shared_slots": agreement(shared[0][name], shared[1][name]),
                 "agreement_sampled": agreement(sampled[0][name], sampled[1][name]),
             }
@@ -105,7 +108,7 @@ def main() -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=8)
-    parser.add_argument("--exact-turns", type=int, default=1, help="turns in deterministic mode")
+    parser.add_argument("--exact-turns", type=int, default=1, help="turns in deterministic mode; 0: none")
     parser.add_argument("--tokens", type=int, default=96, help="longest reply")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
