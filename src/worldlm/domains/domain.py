@@ -111,7 +111,7 @@ def parse_tool_call(text: str, known: Sequence[str]) -> ToolCall:
     """
     value = parse_json(text, '{"name": tool, "arguments": {…}}')
     if not isinstance(value, dict):
-        raise ActionError(f'the action must be an object {{"name": …, "arguments": {{…}}}}, not {_kind(value)}')
+        raise ActionError(f'the action must be an object {{"name": …, "arguments": {{…}}}}, not {json_kind(value)}')
     extra = sorted(set(value) - {"name", "arguments"})
     if extra:
         raise ActionError(f"the action has an unknown key {extra[0]!r}; it takes 'name' and 'arguments'")
@@ -120,7 +120,7 @@ def parse_tool_call(text: str, known: Sequence[str]) -> ToolCall:
         raise ActionError("the action has no 'name' (a string: the tool to call)")
     arguments = value.get("arguments", {})
     if not isinstance(arguments, dict):
-        raise ActionError(f"'arguments' must be an object, not {_kind(arguments)}")
+        raise ActionError(f"'arguments' must be an object, not {json_kind(arguments)}")
     if name not in known:
         raise ActionError(f"there is no tool {name!r}; {nearest(name, known)}")
     return ToolCall(name=name, arguments=arguments)
@@ -131,12 +131,10 @@ def format_tool_call(call: ToolCall) -> str:
     return canonical_json({"name": call.name, "arguments": call.arguments})
 
 
-def _kind(value: Any) -> str:
+def json_kind(value: Any) -> str:
+    """What kind of JSON value it is, in words for whoever wrote it."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
-
-
-json_kind = _kind
 
 
 def text_observation(world: World, call: ToolCall, text: str) -> Observation:
