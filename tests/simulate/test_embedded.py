@@ -110,6 +110,20 @@ async def test_deterministic_mode_agrees_with_itself_and_with_its_own_server(exa
     assert seen(first) == seen(served)
 
 
+@pytest.mark.long
+async def test_a_whole_session_is_the_same_in_process_and_over_http(exact: EmbeddedModel) -> None:
+    world, domain = load_world("terminal"), get_domain("terminal")
+    lines = read_script(EXAMPLES / "terminal" / "session.txt", domain, world)
+    in_process = await play(exact, world, lines)
+    server = OpenAIModel("embedded", exact.url, exact.api_key)
+    served = await play(server, world, lines)
+    await server.close()
+    assert len(lines) >= 12
+    for line, ours, theirs in zip(lines, in_process, served, strict=True):
+        assert (ours.outcome, ours.observation, ours.detail) == (theirs.outcome, theirs.observation, theirs.detail), line
+    assert any(step.outcome is Outcome.OK for step in in_process)
+
+
 async def test_the_prefix_of_a_session_is_evaluated_once(path: Path) -> None:
     world, lines = script("terminal", 3)
     model = EmbeddedModel(path, slots=1)

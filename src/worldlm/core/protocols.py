@@ -153,3 +153,13 @@ class Policy(Protocol):
         Raises `PolicyError` when no action can be had.
         """
         ...
+
+
+@runtime_checkable
+class HasLabel(Protocol):
+    """A policy that can say what kind of action its last one was."""
+
+    @property
+    def label(self) -> str | None:
+        """Written into the turn."""
+        ...

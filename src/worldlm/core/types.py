@@ -85,6 +85,9 @@ class Turn(Value):
     thinking: Text | None = None
     violations: tuple[Check, ...] = ()
     """The rule checks that the observation failed."""
+    label: Text | None = None
+    """What the policy calls this kind of action (a command family, a tool, and `/odd` behind it where the action is
+    wrong or odd on purpose): for counts, and for holding whole kinds out of training."""
     usage: Usage = NO_USAGE
 
 
@@ -102,10 +105,11 @@ class Step(Value):
     violations: tuple[Check, ...] = ()
     usage: Usage = NO_USAGE
 
-    def turn(self, action: str) -> Turn:
+    def turn(self, action: str, label: str | None = None) -> Turn:
         """This step as a `Turn`."""
         return Turn(
             action=action,
+            label=label,
             observation=self.observation,
             outcome=self.outcome,
             detail=self.detail,

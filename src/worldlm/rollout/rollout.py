@@ -13,7 +13,7 @@ import anyio
 
 from worldlm.core.errors import InputError, PolicyError, WorldlmError
 from worldlm.core.outcomes import EndingKind, Outcome
-from worldlm.core.protocols import Environment, HasOrigin, Policy
+from worldlm.core.protocols import Environment, HasLabel, HasOrigin, Policy
 from worldlm.core.text import digest
 from worldlm.core.types import NO_USAGE, Ending, Observation, Origin, Step, Trajectory, Turn, World
 
@@ -115,6 +115,8 @@ class _Episode:
         deadline = time.monotonic() + self.limits.seconds
         try:
             self.initial = await self.environment.reset(seed)
+            # What only a start can tell (the tools of a server, the version of a program) is in them now.
+            self.world = self.environment.world
             if isinstance(self.environment, HasOrigin):
                 self.origin = self.environment.origin
             if self.check_start and (reason := self.check_start(self.initial)):
@@ -174,7 +176,8 @@ class _Episode:
             usage += step.usage
             if step.outcome not in (Outcome.INFRASTRUCTURE_FAILED, Outcome.TIMED_OUT):
                 break
-        turn = step.model_copy(update={"usage": usage}).turn(action)
+        label = self.policy.label if isinstance(self.policy, HasLabel) else None
+        turn = step.model_copy(update={"usage": usage}).turn(action, label)
         self.turns.append(turn)
         if self.on_turn:
             self.on_turn(turn)
