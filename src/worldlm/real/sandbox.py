@@ -1,10 +1,11 @@
-"""A sandbox that leaves nothing behind: bubblewrap round tmux, and bubblewrap again round the shell.
+"""A sandbox that leaves nothing behind: bubblewrap, and in it bubblewrap again round the agent's machine.
 
-The outer sandbox is a child of ours and holds tmux, whose control channel is a pair of pipes to us; the
-inner one is what runs in tmux's pane: the agent's machine. Whatever way our process ends, the lifeline (a pipe of
-which only we have the other end) closes, and with it the outer process namespace ends; with that the kernel ends every
-process inside, and all files were on a tmpfs of that namespace. No socket, folder or process ever exists on the host's
-side.
+The outer sandbox is a child of ours; its standard input and output are a pair of pipes to us. Of a terminal it holds
+tmux, and the inner one is what runs in tmux's pane (`terminal_plan`). For everything else the inner one holds
+a program that speaks with us over those pipes: a worker of ours, a server (`program_plan`). Whatever way our process
+ends, the lifeline (a pipe of which only we have the other end) closes, and with it the outer process namespace ends;
+with that the kernel ends every process inside, and all files were on a tmpfs of that namespace. No socket, folder or
+process ever exists on the host's side.
 
 What the agent's machine has: the host's `/usr`, read-only; an `/etc` of its own; home, `/tmp` and whatever
 folders the world names, on one tmpfs of limited size; a loopback device and no network; one user
@@ -23,6 +24,7 @@ import ctypes
 import errno
 import io
 import json
+import math
 import os
 import shlex
 import shutil
@@ -31,6 +33,8 @@ import subprocess
 import tarfile
 import threading
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
@@ -43,8 +47,8 @@ from worldlm.domains.files import FileState
 from worldlm.domains.terminal import COLUMNS, ROWS
 from worldlm.real.tmux import HISTORY, mark
 
-PACKAGES = {"bwrap": "bubblewrap", "tmux": "tmux", "bash": "bash", "prlimit": "util-linux", "setpriv": "util-linux"}
-"""The system programs that a real terminal needs, with their packages."""
+PACKAGES = {"bwrap": "bubblewrap", "bash": "bash", "prlimit": "util-linux", "setpriv": "util-linux", "tmux": "tmux"}
+"""The system programs that a real terminal needs, with their packages; other sandboxes do without tmux."""
 UID = 1000
 """The agent's user, inside."""
 NOBODY = 65534
@@ -78,6 +82,9 @@ _SHARED_ETC = (
     "terminfo",
     "vim",
 )
+_BINDS = "/mnt"
+"""Where root's binds are mounted, in a mount namespace of their own."""
+_NETWORK_ETC = ("ca-certificates", "pki", "resolv.conf", "ssl")
 _SYSTEM_FOLDERS = ("bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr")
 _REFUSED_CALLS = {
     # Kernel surface that a shell user has no business with, and memory that no limit here would see.
@@ -126,12 +133,12 @@ class Ended(Enum):
     MEMORY = "the sandbox held more memory than its limit, and ending its processes did not help"
 
 
-def require_programs() -> None:
+def require_programs(packages: Mapping[str, str] = PACKAGES, who: str = "a real terminal") -> None:
     """Raises SetupError that names the packages of the programs which are missing."""
-    missing = [package for program, package in PACKAGES.items() if _program(program) is None]
+    missing = [package for program, package in packages.items() if _program(program) is None]
     if missing:
         names = " ".join(dict.fromkeys(missing))
-        raise SetupError(f"a real terminal needs programs that are not installed: apt-get install {names}")
+        raise SetupError(f"{who} needs programs that are not installed: apt-get install {names}")
 
 
 def _program(name: str) -> str | None:
@@ -161,10 +168,10 @@ def _spelled(kind: str, nonce: str) -> str:
     return mark(kind, nonce).decode().replace("\x1b", r"\e").replace("\x07", r"\a")
 
 
-def mount_points(state: FileState) -> list[str]:
+def mount_points(state: FileState, files: Iterable[str] = ()) -> list[str]:
     """The writable folders of the agent's machine. Raises InputError for a file where none can be."""
     points = {state.home, "/tmp", "/var"}
-    for path in map(state.absolute, state.files):
+    for path in map(state.absolute, (*state.files, *files)):
         top, *below = PurePosixPath(path).parts[1:] or ("",)
         if top in _SYSTEM_FOLDERS or not (below or (top and path.endswith("/"))):
             raise InputError(
@@ -184,7 +191,12 @@ def _point(path: str) -> set[str]:
     return {f"/{top}"}
 
 
-def seed_tar(state: FileState, run: dict[str, str | bytes], etc: dict[str, str]) -> bytes:
+def seed_tar(
+    state: FileState,
+    run: dict[str, str | bytes],
+    etc: dict[str, str],
+    files: Mapping[str, bytes] | None = None,
+) -> bytes:
     """What the outer sandbox starts from: our own files for `/run`, and the agent's tree under `/disk`.
 
     Every file and folder has the world's time; the agent owns them all.
@@ -226,6 +238,8 @@ def seed_tar(state: FileState, run: dict[str, str | bytes], etc: dict[str, str])
                 add(path.rstrip("/"), 0o755 if entry.mode == "644" else int(entry.mode, 8))
             else:
                 add(path, int(entry.mode, 8), entry.content.encode())
+        for name, data in (files or {}).items():
+            add("/disk/tree" + state.absolute(name), 0o755 if data.startswith(b"#!") else 0o644, data)
         for name, text in etc.items():
             if f"/disk/tree/etc/{name}" not in added:
                 add(f"/disk/tree/etc/{name}", 0o644, text.encode())
@@ -272,32 +286,48 @@ def _usr() -> list[str]:
 _NAMESPACES = (
     "--unshare-user",
     "--unshare-pid",
-    "--unshare-net",
     "--unshare-ipc",
     "--unshare-uts",
     "--clearenv",
 )
 
 
-def outer_command(seed_fd: int, info_fd: int, life_fd: int, limits: Limits) -> list[str]:
-    """The command line of the outer sandbox, with tmux in control mode in it.
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A file or folder of the host that is seen inside, read-only, under a path that tells nothing of the host."""
+
+    host: Path
+    inside: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a sandbox starts from."""
+
+    seed: bytes
+    """Its files, as a tar: ours under `/run`, the agent's tree under `/disk/tree`."""
+    start: str
+    """What the outer shell becomes once they are there (a shell command)."""
+    binds: tuple[Bind, ...] = ()
+    network: bool = False
+    """Whether it shares the host's network; otherwise it has a loopback device of its own and nothing else."""
+
+
+def outer_command(plan: Plan, seed_fd: int, info_fd: int, life_fd: int, limits: Limits) -> list[str]:
+    """The command line of the outer sandbox.
 
     bubblewrap's own --die-with-parent will not do: when we end, or end it, while it starts, its child waits for it
     for ever. Here it is left to start, and then finds the lifeline closed. (For the same reason it tells about itself
     in files: a closed pipe would end it.)
     """
-    drop = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--"] if os.geteuid() == 0 else []
-    etc = [arg for name in _SHARED_ETC for arg in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
     start = (
         f"bash -c 'read -r -u {life_fd}; while :; do kill -9 -- -1; sleep 0.1; done' </dev/null >/dev/null 2>&1 &"
-        f" tar -xpf /run/seed.tar -C / && rm /run/seed.tar && prlimit --pid $$ --data={_mib(TMUX_MIB)}:"
-        " && exec tmux -u -C -S /run/tmux -f /run/tmux.conf"
-        f" new-session -x {COLUMNS} -y {ROWS} 'exec sh /run/pane.sh'"
+        f" tar -xpf /run/seed.tar -C / && rm /run/seed.tar && {plan.start}"
     )
     return [
-        *([_program("setpriv") or "setpriv", *drop] if drop else []),
+        *(_unprivileged(plan.binds) if os.geteuid() == 0 else ()),
         _program("bwrap") or "bwrap",
-        *_NAMESPACES,
+        *_namespaces(plan.network),
         "--new-session",
         "--as-pid-1",  # else its parent goes as soon as the first process has ended, and leaves it unreaped
         *("--setenv", "PATH", "/usr/bin:/bin:/usr/sbin:/sbin"),
@@ -305,7 +335,8 @@ def outer_command(seed_fd: int, info_fd: int, life_fd: int, limits: Limits) -> l
         *("--setenv", "HOME", "/tmp"),
         *("--setenv", "SHELL", "/bin/sh"),
         *_usr(),
-        *etc,
+        *_etc_binds(plan.network),
+        *(arg for n, path in enumerate(_bind_paths(plan.binds)) for arg in ("--ro-bind", path, f"/bind/{n}")),
         *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"),
         *("--size", str(_mib(limits.disk_mib)), "--tmpfs", "/disk"),
         *("--file", str(seed_fd), "/run/seed.tar", "--info-fd", str(info_fd), "--chdir", "/"),
@@ -313,11 +344,53 @@ def outer_command(seed_fd: int, info_fd: int, life_fd: int, limits: Limits) -> l
     ]
 
 
-def inner_args(state: FileState, *, filtered: bool) -> list[str]:
+def _namespaces(network: bool) -> list[str]:
+    return [*_NAMESPACES, *(() if network else ("--unshare-net",))]
+
+
+def _etc_binds(network: bool) -> list[str]:
+    names = (*_SHARED_ETC, *(_NETWORK_ETC if network else ()))
+    return [arg for name in names for arg in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
+
+
+def _unprivileged(binds: Sequence[Bind]) -> list[str]:
+    """The start of a command that root runs as nobody.
+
+    Nobody cannot look into root's home: what is bound from there is first mounted where all can, in a mount
+    namespace that has no other use.
+    """
+    setpriv = _program("setpriv") or "setpriv"
+    drop = [setpriv, "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--"]
+    if not binds:
+        return drop
+    mounts = ["set -e", f"mount -t tmpfs none {_BINDS}"]
+    for n, bind in enumerate(binds):
+        kind = "mkdir" if bind.host.is_dir() else "touch"
+        mounts.append(f"{kind} {_BINDS}/{n}; mount --bind {shlex.quote(str(bind.host))} {_BINDS}/{n}")
+    mounts.append('exec "$@"')
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", "; ".join(mounts), "sh", *drop]
+
+
+def _bind_paths(binds: Sequence[Bind]) -> list[str]:
+    """Where the outer sandbox finds what is bound."""
+    if os.geteuid() == 0:
+        return [f"{_BINDS}/{n}" for n in range(len(binds))]
+    return [str(bind.host) for bind in binds]
+
+
+def inner_args(
+    state: FileState,
+    *,
+    filtered: bool,
+    binds: tuple[Bind, ...] = (),
+    environment: Mapping[str, str] | None = None,
+    network: bool = False,
+    first: bool = False,
+    files: Iterable[str] = (),
+) -> list[str]:
     """The options of the inner sandbox: the agent's machine."""
-    etc = [arg for name in _SHARED_ETC for arg in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
-    trees = [arg for point in mount_points(state) for arg in ("--bind", f"/disk/tree{point}", point)]
-    environment = {
+    trees = [arg for point in mount_points(state, files) for arg in ("--bind", f"/disk/tree{point}", point)]
+    variables = {
         "HOME": state.home,
         "USER": state.user,
         "LOGNAME": state.user,
@@ -325,51 +398,60 @@ def inner_args(state: FileState, *, filtered: bool) -> list[str]:
         "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games",
         "LANG": "C.UTF-8",
         "TERM": TERM,
+        **(environment or {}),
     }
     return [
-        *_NAMESPACES,
+        *_namespaces(network),
         "--die-with-parent",
         "--disable-userns",
+        *(("--as-pid-1",) if first else ()),
         *("--uid", str(UID), "--gid", str(UID), "--hostname", state.host),
         *("--bind", "/disk/tree", "/"),
         *_usr(),
-        *etc,
+        *_etc_binds(network),
         *("--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/pts", "/dev/pts"),
         *("--bind", "/disk/shm", "/dev/shm", "--remount-ro", "/dev"),
         *trees,
+        *(arg for n, bind in enumerate(binds) for arg in ("--ro-bind", f"/bind/{n}", bind.inside)),
         *("--remount-ro", "/"),
         *(("--seccomp", "9") if filtered else ()),
-        *(arg for name, value in environment.items() for arg in ("--setenv", name, value)),
+        *(arg for name, value in variables.items() for arg in ("--setenv", name, value)),
         *("--chdir", state.absolute(state.cwd)),
     ]
+
+
+def _inner_command(filtered: bool) -> str:
+    return f"bwrap --args 8 -- sh /dev/fd/7 6</run/setup 7</run/start 8</run/args {'9</run/filter' if filtered else ''}"
 
 
 def pane_script(secret: str, *, filtered: bool) -> str:
     """What tmux runs: the inner sandbox, then the mark that it has ended. The agent's machine cannot read it."""
     ended = _spelled("X;%d", secret).replace("\\e", "\\033")
     return f"""\
-bwrap --args 8 -- sh /dev/fd/7 6</run/setup 7</run/start 8</run/args {"9</run/filter" if filtered else ""}
+{_inner_command(filtered)}
 printf '{ended}' $?
 exec sleep 1000000
 """
 
 
-def start_script(state: FileState, limits: Limits) -> str:
-    """What runs first on the agent's machine: limits, the world's set-up commands, then the shell."""
-    disk = _mib(limits.disk_mib)
-    bounds = (
-        f"--nproc={limits.processes} --data={_mib(limits.memory_mib)} --fsize={disk} --core=0 --nofile=1024"
-        f" --cpu={int(limits.episode_seconds or 1) + 1}"
-    )
-    lines = [f"prlimit --pid $$ {bounds} || exit 125"]
+def start_script(state: FileState, limits: Limits, program: str) -> str:
+    """What runs first on the agent's machine: limits, the world's set-up commands, then the program.
+
+    Where a limit is None the system's stands. (A browser's engine maps far more data than it uses.)
+    """
+    bounds = [
+        f"--nproc={limits.processes}" if limits.processes else "",
+        f"--data={_mib(limits.memory_mib)}" if limits.memory_mib else "",
+        f"--fsize={_mib(limits.disk_mib)} --core=0 --nofile=1024 --cpu={int(limits.episode_seconds or 1) + 1}",
+    ]
+    lines = [f"prlimit --pid $$ {' '.join(filter(None, bounds))} || exit 125"]
     if state.setup:
         points = shlex.join(mount_points(state))
         lines += [
-            f"bash -e /dev/fd/6 >/tmp/.setup 2>&1 </dev/null || {{ cat /tmp/.setup; exit {SETUP_FAILED}; }}",
+            f"bash -e /dev/fd/6 >/tmp/.setup 2>&1 </dev/null || {{ cat /tmp/.setup >&2; exit {SETUP_FAILED}; }}",
             f"rm /tmp/.setup; find {points} -exec touch -h -c -d @{_epoch(state)} {{}} + 2>/dev/null",
         ]
-    rcfile = "" if _reads_system_bashrc() else " --rcfile /etc/bash.bashrc"
-    lines.append(f"exec 6<&- 7<&- && exec bash{rcfile}")
+    lines.append(f"exec 6<&- 7<&- && exec {program}")
     return "\n".join(lines) + "\n"
 
 
@@ -423,18 +505,66 @@ def system_call_filter() -> bytes | None:
         lib.seccomp_release(context)
 
 
-def seed(state: FileState, limits: Limits, nonce: str, secret: str) -> bytes:
-    """All that a sandbox starts from, as a tar. Raises InputError for a file where none can be."""
+def terminal_plan(state: FileState, limits: Limits, nonce: str, secret: str) -> Plan:
+    """A terminal: tmux in control mode, and in its pane the agent's machine with a shell.
+
+    `nonce` stands in the marks of the shell's prompts, `secret` in that of the shell's end. Raises InputError for a
+    file where none can be.
+    """
+    rcfile = "" if _reads_system_bashrc() else " --rcfile /etc/bash.bashrc"
     calls = system_call_filter()
     run: dict[str, str | bytes] = {
         "tmux.conf": TMUX_CONF,
         "pane.sh": pane_script(secret, filtered=calls is not None),
-        "start": start_script(state, limits),
+        "start": start_script(state, limits, f"bash{rcfile}"),
         "setup": "\n".join(state.setup) + "\n",
         "args": "\0".join(inner_args(state, filtered=calls is not None)) + "\0",
         "filter": calls or b"",
     }
-    return seed_tar(state, run, _etc(state, nonce))
+    start = (
+        f"prlimit --pid $$ --data={_mib(TMUX_MIB)}: && exec tmux -u -C -S /run/tmux -f /run/tmux.conf"
+        f" new-session -x {COLUMNS} -y {ROWS} 'exec sh /run/pane.sh'"
+    )
+    return Plan(seed_tar(state, run, _etc(state, nonce)), start)
+
+
+def program_plan(
+    program: Sequence[str],
+    state: FileState,
+    limits: Limits,
+    *,
+    files: Mapping[str, bytes] | None = None,
+    binds: Sequence[Bind] = (),
+    environment: Mapping[str, str] | None = None,
+    network: bool = False,
+    first: bool = False,
+) -> Plan:
+    """The agent's machine with a program in it whose standard input and output are ours.
+
+    `state`: its user, folders and files. `files`: more files for it, as bytes, by absolute path under home, `/srv`,
+    `/var` or `/opt`. `binds`: what it sees of the host. `environment`: more variables. `limits`: None for the memory
+    leaves data memory unlimited (the watcher then does not count it either). `first`: the program is the first process
+    of its machine: nothing in it can end it, and it must reap what is orphaned. Raises InputError for a file where none
+    can be.
+    """
+    calls = system_call_filter()
+    args = inner_args(
+        state,
+        filtered=calls is not None,
+        binds=tuple(binds),
+        environment=environment,
+        network=network,
+        first=first,
+        files=files or (),
+    )
+    run: dict[str, str | bytes] = {
+        "start": start_script(state, limits, shlex.join(program)),
+        "setup": "\n".join(state.setup) + "\n",
+        "args": "\0".join(args) + "\0",
+        "filter": calls or b"",
+    }
+    seed = seed_tar(state, run, _etc(state, ""), files or {})
+    return Plan(seed, f"exec {_inner_command(calls is not None)}", tuple(binds), network)
 
 
 # Running.
@@ -451,29 +581,24 @@ class Process(NamedTuple):
 
 
 class Sandbox:
-    """One running sandbox. `stdin` and `stdout` are tmux's control channel."""
+    """One running sandbox. `stdin` and `stdout` are those of its program (of a terminal: tmux's control channel)."""
 
-    def __init__(self, state: FileState, limits: Limits, nonce: str, secret: str):
-        """Start it. Raises SetupError when a program is missing, InputError when the world's files cannot be.
-
-        `nonce` stands in the marks of the shell's prompts, `secret` in that of the shell's end.
-        """
-        require_programs()
+    def __init__(self, plan: Plan, limits: Limits):
+        """Start it. The programs that it takes must be there (`require_programs`)."""
         self.ended: Ended | None = None
         """Why we ended it."""
-        self._memory = _mib(limits.memory_mib)
-        self._deadline = time.monotonic() + (limits.episode_seconds or 0)
-        data = seed(state, limits, nonce, secret)
+        self._memory = _mib(limits.memory_mib) if limits.memory_mib else math.inf
+        self._deadline = time.monotonic() + (limits.episode_seconds or math.inf)
         self._stderr = os.memfd_create("stderr")
         seed_file = os.memfd_create("seed")
         self._info = os.memfd_create("info")
         life, self._lifeline = os.pipe()
         try:
             with os.fdopen(os.dup(seed_file), "wb") as file:
-                file.write(data)
+                file.write(plan.seed)
             os.lseek(seed_file, 0, os.SEEK_SET)
             self._process = subprocess.Popen(
-                outer_command(seed_file, self._info, life, limits),
+                outer_command(plan, seed_file, self._info, life, limits),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
@@ -498,18 +623,18 @@ class Sandbox:
 
     @property
     def stdin(self) -> int:
-        """Where tmux reads commands."""
+        """Where its program reads."""
         assert self._process.stdin is not None
         return self._process.stdin.fileno()
 
     @property
     def stdout(self) -> int:
-        """Where tmux answers."""
+        """Where its program writes."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
     def errors(self) -> str:
-        """What bubblewrap, tar or tmux complained about."""
+        """The start of what bubblewrap, tar or the program complained about."""
         return "" if self._closed else os.pread(self._stderr, 4096, 0).decode("utf-8", "replace").strip()
 
     def kill(self, why: Ended) -> None:
@@ -547,13 +672,13 @@ class Sandbox:
         os.close(self._info)
 
     def processes(self) -> list[Process]:
-        """The processes of the agent's machine, its first (the reaper) left out."""
+        """The processes of the agent's machine, its first (the reaper, or the program) among them."""
         tree = _tree(self._process.pid)
-        return [p for p in tree if len(p.ids) == len(tree[0].ids) + 2 and p.ids[-1] != 1]
+        return [p for p in tree if len(p.ids) == len(tree[0].ids) + 2]
 
     def kill_programs(self) -> None:
         """End every program of the agent but its first shell, whatever they are and however they were started."""
-        programs = self.processes()
+        programs = [program for program in self.processes() if program.ids[-1] != 1]
         shell = min((p.ids[-1] for p in programs), default=0)
         for program in programs:
             if program.ids[-1] != shell:
@@ -576,6 +701,7 @@ class Sandbox:
                 strikes = 0
                 continue
             strikes += 1
+            programs = [program for program in programs if program.ids[-1] != 1]
             # What has been ended may take a moment to give back what it held.
             killed = {p.pid: killed[p.pid] + 1 for p in programs if p.pid in killed}
             if killed and max(killed.values()) < PATIENCE:

@@ -23,7 +23,7 @@ from worldlm.core.text import digest
 from worldlm.core.types import Limits, Observation, Origin, Step, Turn, Usage, World
 from worldlm.domains.files import file_state
 from worldlm.domains.terminal import ROWS, TERMINAL, control_key, interrupted, scrolled_off
-from worldlm.real.sandbox import SETUP_FAILED, Ended, Sandbox
+from worldlm.real.sandbox import SETUP_FAILED, Ended, Sandbox, require_programs, terminal_plan
 from worldlm.real.tmux import HISTORY, Output, Screen, Tmux, TmuxError
 
 START_SECONDS = 30.0
@@ -85,7 +85,8 @@ class TerminalEnvironment:
             state = file_state(self._world)
             nonce = digest("terminal", self._world.name, str(self._world.seed))[:12]
             secret = secrets.token_hex(8)
-            sandbox = Sandbox(state, self._limits, nonce, secret)
+            require_programs()
+            sandbox = Sandbox(terminal_plan(state, self._limits, nonce, secret), self._limits)
             flood = (self._limits.output_kib or 1) * 1024
             tmux = Tmux(sandbox.stdin, sandbox.stdout, nonce, secret, rows=ROWS, flood=flood)
             self._sandbox, self._tmux = sandbox, tmux
