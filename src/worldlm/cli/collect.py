@@ -1,211 +1,394 @@
-"""`worldlm collect`: record trajectories of a real environment."""
+"""`worldlm collect`: record trajectories of real environments."""
 
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 
 from worldlm.cli.build import ModelOptions, build_model, closing
-from worldlm.cli.console import progress, show, show_json
+from worldlm.cli.console import note, progress, show, show_json, show_rows
 from worldlm.cli.signals import Signals, run
-from worldlm.core.errors import InputError, WorldlmError, nearest
+from worldlm.core.errors import InputError, SetupError, WorldlmError, nearest
 from worldlm.core.jsonl import JsonlWriter, read_trajectories
-from worldlm.core.outcomes import EndingKind, Outcome
 from worldlm.core.protocols import Model, Policy
 from worldlm.core.text import canonical_json, digest
-from worldlm.core.types import DOMAIN_NAMES, Trajectory, World
-from worldlm.domains import Domain, get_domain
-from worldlm.real.terminal import TerminalEnvironment
-from worldlm.rollout import Job, ModelPolicy, RolloutLimits, ScriptPolicy, read_script, run_episodes
-from worldlm.simulate import load_world
+from worldlm.core.types import DOMAIN_NAMES, DomainName, Trajectory, World
+from worldlm.domains import get_domain
+from worldlm.real import make_environment, world_files
+from worldlm.rollout import (
+    Job,
+    ModelPolicy,
+    RolloutLimits,
+    ScriptPolicy,
+    Summary,
+    is_done,
+    read_script,
+    records,
+    run_episodes,
+)
+from worldlm.rollout.explorers import make_explorer
+from worldlm.simulate import load_world, shipped_worlds
 
 app = typer.Typer(rich_markup_mode=None)
-TURNS = 100
+
+
+class Size(NamedTuple):
+    """How much of a domain `worldlm collect all` records, and how long an explorer's episode is."""
+
+    episodes: int
+    turns: int
+    concurrency: int
+
+
+SIZES: dict[DomainName, Size] = {
+    "terminal": Size(270, 32, 4),
+    "swe": Size(72, 24, 3),
+    "mcp": Size(270, 20, 4),
+    "search": Size(80, 20, 4),
+    "web": Size(150, 15, 2),
+    "android": Size(20, 20, 1),
+    "os": Size(36, 24, 2),
+}
+ALL = "all"
+MODEL_TURNS = 100
 """Turns that an episode of a model may take, when nobody says."""
 
 
 @app.command()
 def collect(
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="The kind of environment: terminal.")],
-    policy: Annotated[str, typer.Option(help="What acts: script:FILE or model:M (M as in `simulate --model`).")],
-    output: Annotated[Path, typer.Option("--out", metavar="TRAJ.jsonl", help="Append the episodes to this file.")],
-    world: Annotated[str | None, typer.Option(help="World to start in (the domain's first by default).")] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="How many.")] = 1,
-    concurrency: Annotated[int, typer.Option(min=1, help="How many at once.")] = 4,
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN|all", help="The kind of environment, or all kinds.")],
+    output: Annotated[
+        Path,
+        typer.Option("--out", metavar="TRAJ.jsonl", help="Append the episodes to this file (all: to this folder)."),
+    ],
+    policy: Annotated[
+        str, typer.Option(help="What acts: explorer, script:FILE or model:M (M as in `simulate --model`).")
+    ] = "explorer",
+    world: Annotated[
+        list[str] | None,
+        typer.Option(help="World to start in; may be given again (the domain's real ones by default)."),
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="How many (1 by default; all: what the domain's share is).")
+    ] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="How many at once.")] = None,
     turns: Annotated[
-        int | None, typer.Option(min=1, help="Turns that an episode may take (100, or the whole script, by default).")
+        int | None,
+        typer.Option(
+            min=1, help="Turns that an episode may take (a script's whole length, a model's 100, by default)."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first episode; each further one takes the next.")] = 0,
     instruction: Annotated[str | None, typer.Option(help="What a model policy is to do.")] = None,
     profile: Annotated[str | None, typer.Option(help="How a model policy is asked; see `models list`.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Leave out the episodes that the file holds.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Never download.")] = False,
+    agree: Annotated[
+        Path | None, typer.Option(help="An earlier collection (all: folder): say how far this one agrees with it.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never download a model.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
 ) -> None:
-    """Record trajectories of a real environment: each finished episode is one line of the file."""
-    if domain not in DOMAIN_NAMES:
-        raise InputError(f"there is no domain {domain!r}; {nearest(domain, DOMAIN_NAMES)}")
-    if domain != "terminal":
-        raise InputError(f"only the domain terminal can be collected in this version, not {domain}")
-    place = load_world(world or domain)
-    kind = get_domain(place.domain)
-    TerminalEnvironment(place)  # a world of another domain is refused before anything starts
-    kind_of_policy, _, source = policy.partition(":")
-    actions: list[str] = []
-    options = None
-    if kind_of_policy == "script" and source:
-        actions = read_script(Path(source), kind, place)
+    """Record trajectories of real environments: each finished episode is one line of the file.
+
+    `all` goes through the domains one after another, each with its own share, and leaves out the ones that cannot be
+    had on this machine, with the reason.
+    """
+    if domain != ALL and domain not in DOMAIN_NAMES:
+        raise InputError(f"there is no domain {domain!r}; {nearest(domain, [*DOMAIN_NAMES, ALL])}")
+    request = Request(policy, episodes, concurrency, turns, seed, instruction, profile, offline, resume)
+    if domain != ALL:
+        summary = _collect_domain(cast(DomainName, domain), world or [], request, output, agree, as_json)
+        if summary.endings and not summary.good:
+            raise WorldlmError(f"no episode worked; the last: {summary.last_failure or 'no reason given'}")
+        return
+    if world or policy != "explorer":
+        raise InputError(
+            "`collect all` goes over each domain's own worlds with its explorer: leave --world, --policy out"
+        )
+    if output.exists() and not output.is_dir():
+        raise InputError(f"--out {output} is a file; `collect all` writes one file a domain into a folder")
+    if agree is not None and not agree.is_dir():
+        raise InputError(f"--agree {agree} is not a folder; with `all` it is the --out of an earlier collection")
+    _collect_all(request, output, agree, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for, whatever the domain. None leaves it to the domain and the policy."""
+
+    policy: str
+    episodes: int | None
+    concurrency: int | None
+    turns: int | None
+    seed: int
+    instruction: str | None
+    profile: str | None
+    offline: bool
+    resume: bool
+
+
+def _collect_all(request: Request, output: Path, agree: Path | None, as_json: bool) -> None:
+    done: dict[str, dict[str, Any]] = {}
+    left_out: dict[str, str] = {}
+    for domain, size in SIZES.items():
+        sized = replace(request, episodes=request.episodes or size.episodes)
+        earlier = agree / f"{domain}.jsonl" if agree else None
+        try:
+            summary = _collect_domain(domain, [], sized, output / f"{domain}.jsonl", earlier, None)
+        except SetupError as error:
+            left_out[domain] = str(error)
+            note(f"{domain}: left out: {error}")
+            continue
+        done[domain] = summary.figures()
+    if as_json:
+        show_json({"folder": str(output), "domains": done, "left_out": left_out})
+    else:
+        show_rows(_table(done))
+        for name, why in left_out.items():
+            show(f"{name}: left out: {why}")
+    if not any(figures["turns"] or figures["already_there"] for figures in done.values()):
+        raise WorldlmError("nothing was collected")
+
+
+def _worlds(domain: DomainName, names: Sequence[str]) -> list[World]:
+    """The worlds that were named, or the domain's real ones.
+
+    A world of the domain's own that only a model can play is of no use here, unless a real one can start from it too.
+    """
+    files = world_files()
+    if not names:
+        real = [load_world(str(path)) for name, path in files.items() if name.startswith(f"{domain}-")]
+        return real or [load_world(domain)]
+    known = [*files, *shipped_worlds()]
+    worlds = []
+    for name in names:
+        if name not in known and not (name.endswith((".yaml", ".yml")) or "/" in name):
+            raise InputError(f"there is no world {name!r}; {nearest(name, known)}")
+        place = load_world(str(files[name])) if name in files else load_world(name)
+        if place.domain != domain:
+            raise InputError(f"world {place.name!r} is of domain {place.domain}, not {domain}")
+        worlds.append(place)
+    return worlds
+
+
+class Acting(NamedTuple):
+    """What acts in the episodes."""
+
+    limits: RolloutLimits
+    settings: str
+    """What the ids of the episodes depend on, beside world and seed."""
+    start: Callable[[], tuple[Model | None, Callable[[int], Policy]]]
+    """Gives the model behind the policies, if there is one, and what makes the policy for an episode's seed."""
+
+
+def _acting(domain: DomainName, worlds: Sequence[World], request: Request, concurrency: int) -> Acting:
+    kind, _, source = request.policy.partition(":")
+    turns = request.turns
+    if request.policy == "explorer":
+        most = turns or SIZES[domain].turns
+        limits = RolloutLimits(turns=most, invalid_actions=most + 1)
+        settings = canonical_json(["explorer", most])
+        return Acting(limits, settings, lambda: (None, lambda seed: make_explorer(domain, seed)))
+    if kind == "script" and source:
+        actions = read_script(Path(source), get_domain(domain), worlds[0])
         # A script may press on whatever comes back; its last turn is not cut off by a limit of its own length.
         most = len(actions) + 1 if turns is None or turns >= len(actions) else turns
         limits = RolloutLimits(turns=most, invalid_actions=len(actions) + 1)
-        settings = canonical_json(actions[:most])
-    elif kind_of_policy == "model" and source:
-        if instruction is None:
+        return Acting(limits, canonical_json(actions[:most]), lambda: (None, lambda _: ScriptPolicy(actions)))
+    if kind == "model" and source:
+        if request.instruction is None:
             raise InputError("a model policy needs something to do: --instruction TEXT")
-        turns = TURNS if turns is None else turns
-        limits = RolloutLimits(turns=turns)
-        options = ModelOptions(source, profile, offline=offline, slots=min(concurrency, episodes))
-        settings = canonical_json([source, profile, instruction, turns])
-    else:
-        raise InputError(f"--policy {policy!r} is neither script:FILE nor model:M")
-    prefix = f"{place.name}-{digest(canonical_json(place.model_dump(mode='json')), settings)[:8]}"
+        instruction = request.instruction
+        most = turns or MODEL_TURNS
+        options = ModelOptions(source, request.profile, offline=request.offline, slots=concurrency)
 
+        def start() -> tuple[Model, Callable[[int], Policy]]:
+            model, profile = build_model(options, get_domain(domain))
+            return model, lambda _: ModelPolicy(model, get_domain(domain), profile, instruction)
+
+        return Acting(RolloutLimits(turns=most), canonical_json([source, request.profile, instruction, most]), start)
+    raise InputError(f"--policy {request.policy!r} is neither explorer, script:FILE nor model:M")
+
+
+class Episode(NamedTuple):
+    """One to run. Its id is fixed by the world, the policy and the seed."""
+
+    id: str
+    world: World
+    seed: int
+
+
+def _plan(path: Path, worlds: Sequence[World], acting: Acting, request: Request) -> list[Episode]:
+    """The episodes to run, each in the next of the worlds.
+
+    On resume an episode that stands in the file is left out; one that was cancelled or failed through no fault of the
+    policy is run again, under the id `ID.2` and so on.
+    """
+    prefixes = [
+        f"{place.name}-{digest(canonical_json(place.model_dump(mode='json')), acting.settings)[:8]}" for place in worlds
+    ]
+    tries: Counter[str] = Counter()
+    done: set[str] = set()
+    for trajectory in read_trajectories(path).items:
+        ours = trajectory.id.startswith(tuple(prefixes))
+        name = re.sub(r"\.\d+$", "", trajectory.id) if ours else trajectory.id
+        tries[name] += 1
+        if is_done(trajectory):
+            done.add(name)
+    plan = []
+    for seed in range(request.seed, request.seed + (request.episodes or 1)):
+        name = f"{prefixes[seed % len(worlds)]}-{seed}"
+        if tries[name] and not request.resume:
+            raise InputError(
+                f"{path} already holds episode {name}; give --resume to go on with it, another --seed, or another file"
+            )
+        if name not in done:
+            again = f".{tries[name] + 1}" if tries[name] else ""
+            plan.append(Episode(f"{name}{again}", worlds[seed % len(worlds)], seed))
+    return plan
+
+
+def _collect_domain(
+    domain: DomainName, names: Sequence[str], request: Request, output: Path, agree: Path | None, as_json: bool | None
+) -> Summary:
+    """Record one domain's episodes and report on them (`as_json` None: leave that to the caller)."""
+    worlds = _worlds(domain, names)
+    for place in worlds:
+        make_environment(place)  # a world that is no good is refused before anything starts
+    episodes = request.episodes or 1
+    concurrency = request.concurrency or min(SIZES[domain].concurrency, episodes)
+    acting = _acting(domain, worlds, request, concurrency)
+    earlier = records(read_trajectories(agree).items) if agree else None
     with ExitStack() as stack:
         writer = stack.enter_context(JsonlWriter(output))
-        plan = _plan(output, prefix, seed, episodes, resume)
-        summary = Summary(planned=episodes, already=episodes - len(plan))
-
-        model, make_policy = _policy(options, kind, actions, instruction or "")
+        plan = _plan(output, worlds, acting, request)
+        summary = Summary(planned=episodes, already=episodes - len(plan), earlier=earlier)
+        model, make_policy = acting.start()
 
         async def work(signals: Signals) -> None:
             async with closing(model):
-                await _collect(place, make_policy, limits, plan, concurrency, writer, summary)
+                await _try_out([episode.world for episode in plan])
+                await _record(domain, plan, make_policy, acting.limits, concurrency, writer, summary)
 
         started = time.perf_counter()
         try:
             run(work)
         finally:
             summary.seconds = time.perf_counter() - started
-            if summary.endings or not plan:
+            if as_json is not None and (summary.endings or not plan):
                 _report(summary, output, as_json)
-    if summary.endings and not summary.good:
-        raise WorldlmError(f"no episode worked; the last: {summary.last_failure or 'no reason given'}")
+    return summary
 
 
-def _policy(
-    options: ModelOptions | None, domain: Domain, actions: list[str], instruction: str
-) -> tuple[Model | None, Callable[[], Policy]]:
-    """What makes the policies, and the model behind them, if there is one."""
-    if options is None:
-        return None, lambda: ScriptPolicy(actions)
-    model, profile = build_model(options, domain)
-    return model, lambda: ModelPolicy(model, domain, profile, instruction)
+async def _try_out(worlds: Sequence[World]) -> None:
+    """Start one environment and close it: where none can be started, nothing is recorded.
 
-
-@dataclass
-class Summary:
-    """What came of a collection."""
-
-    planned: int
-    already: int
-    """Episodes that the file held."""
-    endings: Counter[str] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    """Turns by outcome."""
-    good: int = 0
-    last_failure: str | None = None
-    seconds: float = 0.0
-
-    def add(self, trajectory: Trajectory) -> None:
-        """Count an episode."""
-        self.endings[trajectory.ending.kind.value] += 1
-        self.outcomes.update(turn.outcome.value for turn in trajectory.turns)
-        if _is_done(trajectory):
-            self.good += 1
-        else:
-            self.last_failure = trajectory.ending.detail
-
-
-def _is_done(trajectory: Trajectory) -> bool:
-    """Whether an episode need not be run again: it was not cancelled, and nothing but the policy failed."""
-    ending = trajectory.ending
-    faults = (Outcome.INFRASTRUCTURE_FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED)
-    return ending.kind is not EndingKind.CANCELLED and not (
-        ending.kind is EndingKind.FAILED and ending.outcome in faults
-    )
-
-
-def _plan(path: Path, prefix: str, seed: int, episodes: int, resume: bool) -> list[tuple[str, int]]:
-    """The episodes to run, as id and seed.
-
-    An id is fixed by the world, the policy and the seed. On resume an episode that stands in the file is left out;
-    one that was cancelled or failed through no fault of the policy is run again, under the id `ID.2` and so on.
+    Raises the last world's SetupError when no world can be started.
     """
-    tries: Counter[str] = Counter()
-    done: set[str] = set()
-    for trajectory in read_trajectories(path).items:
-        name = re.sub(r"\.\d+$", "", trajectory.id) if trajectory.id.startswith(prefix) else trajectory.id
-        tries[name] += 1
-        if _is_done(trajectory):
-            done.add(name)
-    plan = []
-    for number in range(seed, seed + episodes):
-        name = f"{prefix}-{number}"
-        if tries[name] and not resume:
-            raise InputError(
-                f"{path} already holds episode {name}; give --resume to go on with it, another --seed, or another file"
-            )
-        if name not in done:
-            plan.append((f"{name}.{tries[name] + 1}" if tries[name] else name, number))
-    return plan
+    refused: SetupError | None = None
+    for place in {place.name: place for place in worlds}.values():
+        environment = make_environment(place)
+        try:
+            await environment.reset(place.seed)
+        except SetupError as error:
+            refused = error
+        else:
+            return
+        finally:
+            await environment.close()
+    if refused:
+        raise refused
 
 
-async def _collect(
-    world: World,
-    policy: Callable[[], Policy],
+async def _record(
+    domain: str,
+    plan: Sequence[Episode],
+    policy: Callable[[int], Policy],
     limits: RolloutLimits,
-    plan: list[tuple[str, int]],
     concurrency: int,
     writer: JsonlWriter,
     summary: Summary,
 ) -> None:
-    with progress(f"collecting {world.name}", len(plan)) as advance:
+    with progress(f"collecting {domain}", len(plan)) as advance:
 
         def record(trajectory: Trajectory) -> None:
             writer.write(trajectory)
             summary.add(trajectory)
             advance()
 
-        jobs = [Job(name, lambda: TerminalEnvironment(world), policy(), seed, None, limits) for name, seed in plan]
+        jobs = (
+            Job(episode.id, partial(make_environment, episode.world), policy(episode.seed), episode.seed, None, limits)
+            for episode in plan
+        )
         await run_episodes(jobs, record, concurrency=concurrency)
 
 
+# What came of it.
+
+
 def _report(summary: Summary, path: Path, as_json: bool) -> None:
-    recorded, turns = summary.endings.total(), summary.outcomes.total()
-    rate = turns / summary.seconds if summary.seconds else None
-    failures = {kind: count for kind, count in summary.outcomes.items() if kind != Outcome.OK}
+    figures = summary.figures()
     if as_json:
-        report: dict[str, Any] = {
-            "file": str(path),
-            "planned": summary.planned,
-            "already_there": summary.already,
-            "recorded": recorded,
-            "endings": dict(summary.endings),
-            "turns": turns,
-            "failed_turns": failures,
-            "seconds": summary.seconds,
-            "turns_per_second": rate,
-        }
-        show_json(report)
+        show_json({"file": str(path), **figures})
         return
     endings = ", ".join(f"{kind} {count}" for kind, count in summary.endings.items()) or "none"
-    failed = ", ".join(f"{kind} {count}" for kind, count in failures.items()) or "none"
+    failed = ", ".join(f"{kind} {count}" for kind, count in summary.failures.items()) or "none"
     there = f" ({summary.already} were there already)" if summary.already else ""
-    show(f"{recorded} of {summary.planned} episodes recorded in {path}{there}; endings: {endings}")
-    show(f"{turns} turns in {summary.seconds:.1f} s ({rate or 0:.1f} turns/s); failed turns: {failed}")
+    show(f"{summary.endings.total()} of {summary.planned} episodes recorded in {path}{there}; endings: {endings}")
+    rate = figures["turns_per_second"] or 0
+    show(f"{summary.turns} turns in {summary.seconds:.1f} s ({rate:.1f} turns/s); failed turns: {failed}")
+    if summary.turns:
+        show(
+            f"{figures['distinct_actions']} distinct actions of {figures['families']} families; unchanged observations "
+            f"{_percent(figures['unchanged_share'])}; a step takes {_ms(figures['step_seconds_p50'])} ms (median), "
+            f"{_ms(figures['step_seconds_p95'])} ms (95 %); cost ${figures['cost_usd']:.2f}"
+        )
+    if summary.earlier is not None:
+        show(
+            f"beside the earlier collection: {figures['compared_turns']} turns in both, same action "
+            f"{_percent(figures['same_action_share'])}, same observation {_percent(figures['same_observation_share'])}"
+        )
+
+
+_COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
+    ("episodes", lambda f: str(f["recorded"])),
+    ("turns", lambda f: str(f["turns"])),
+    ("turns/s", lambda f: f"{f['turns_per_second'] or 0:.1f}"),
+    ("ms/step", lambda f: _ms(f["step_seconds_p50"])),
+    ("p95", lambda f: _ms(f["step_seconds_p95"])),
+    ("failed", lambda f: _percent(f["failed_share"])),
+    ("unchanged", lambda f: _percent(f["unchanged_share"])),
+    ("distinct", lambda f: str(f["distinct_actions"])),
+    ("families", lambda f: str(f["families"])),
+    ("odd", lambda f: _percent(f["odd_share"])),
+    ("cost", lambda f: f"${f['cost_usd']:.2f}"),
+    ("same action", lambda f: _percent(f.get("same_action_share"))),
+    ("same obs.", lambda f: _percent(f.get("same_observation_share"))),
+)
+
+
+def _table(done: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:
+    columns = [
+        (name, cell)
+        for name, cell in _COLUMNS
+        if not name.startswith("same") or any("compared_turns" in f for f in done.values())
+    ]
+    return [
+        ("domain", *(name for name, _ in columns)),
+        *((domain, *(cell(figures) for _, cell in columns)) for domain, figures in done.items()),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"

@@ -15,7 +15,7 @@ from worldlm.core.errors import InputError, PolicyError, WorldlmError
 from worldlm.core.outcomes import EndingKind, Outcome
 from worldlm.core.protocols import Environment, HasLabel, HasOrigin, Policy
 from worldlm.core.text import digest
-from worldlm.core.types import NO_USAGE, Ending, Observation, Origin, Step, Trajectory, Turn, World
+from worldlm.core.types import NO_USAGE, Ending, Observation, Origin, Step, Trajectory, Turn, Usage, World
 
 EnvironmentFactory = Callable[[], Environment]
 """Makes an environment, cheaply: what takes time or may fail belongs to its `reset`."""
@@ -172,8 +172,11 @@ class _Episode:
             return None
         usage = NO_USAGE
         for _ in range(self.limits.step_attempts):
+            started = time.perf_counter()
             step = await self.environment.step(action)
             usage += step.usage
+            if not step.usage.seconds:  # the environment does not say how long it took
+                usage += Usage(seconds=time.perf_counter() - started)
             if step.outcome not in (Outcome.INFRASTRUCTURE_FAILED, Outcome.TIMED_OUT):
                 break
         label = self.policy.label if isinstance(self.policy, HasLabel) else None
