@@ -120,7 +120,9 @@ async def test_a_whole_session_is_the_same_in_process_and_over_http(exact: Embed
     await server.close()
     assert len(lines) >= 12
     for line, ours, theirs in zip(lines, in_process, served, strict=True):
-        assert (ours.outcome, ours.observation, ours.detail) == (theirs.outcome, theirs.observation, theirs.detail), line
+        assert (ours.outcome, ours.observation, ours.detail) == (theirs.outcome, theirs.observation, theirs.detail), (
+            line
+        )
     assert any(step.outcome is Outcome.OK for step in in_process)
 
 

@@ -78,6 +78,8 @@ class Turn(Value):
     """An action with what came of it. `observation` is None exactly when `outcome` is not OK."""
 
     action: Text
+    raw_action: Text | None = None
+    """The action as its source wrote it, where `action` is a translation of that (imported trajectories)."""
     observation: Observation | None
     outcome: Outcome = Outcome.OK
     detail: Text | None = None
@@ -239,6 +241,8 @@ class Profile(Value):
     """Ask for `<predicted_observation>` around the answer, and write history that way."""
     thinking: bool = False
     """Ask the model to think first. Reading a reply needs no flag: thinking is recognised."""
+    state: Literal["full", "delta"] = "full"
+    """Whether a screen is answered whole, or as a delta against an earlier one (in the domains that have deltas)."""
     sampling: Sampling = Sampling()
     context: int = Field(default=32_768, ge=512)
     """Tokens that prompt and reply may fill together."""

@@ -31,21 +31,29 @@ def system_message(domain: Domain, world: World, profile: Profile, initial: Obse
         _section("Hidden state (never shown as such)", _as_text(world.hidden_state)),
         _section("Control", "\n".join(f"- {line}" for line in world.control.instructions) if world.control else ""),
         _section("First observation", domain.write_observation(initial)),
-        output_rules(profile),
+        output_rules(domain, profile),
     ]
     return "\n\n".join(section for section in sections if section)
 
 
-def output_rules(profile: Profile) -> str:
+def output_rules(domain: Domain, profile: Profile) -> str:
     """What a reply must look like under this profile."""
-    name = "output.tag.txt" if profile.answer_tag else "output.plain.txt"
-    rules = read_prompt(name)
-    return f"{read_prompt('output.think.txt')}\n{rules}" if profile.thinking else rules
+    names = [
+        *(["output.think.txt"] if profile.thinking else []),
+        "output.tag.txt" if profile.answer_tag else "output.plain.txt",
+        *(["output.delta.txt"] if asks_deltas(domain, profile) else []),
+    ]
+    return "\n".join(read_prompt(name) for name in names)
+
+
+def asks_deltas(domain: Domain, profile: Profile) -> bool:
+    """Whether a state may be answered as a delta."""
+    return domain.deltas and profile.state == "delta"
 
 
 def prompt_hash(domain: Domain, profile: Profile) -> str:
     """Identifies the wording under which a model was trained or a result was made (not the world)."""
-    return digest(domain.name, domain.prompt(profile.prompt), output_rules(profile))[:16]
+    return digest(domain.name, domain.prompt(profile.prompt), output_rules(domain, profile))[:16]
 
 
 def _tool_line(tool: dict[str, object]) -> str:

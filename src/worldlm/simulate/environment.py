@@ -26,11 +26,13 @@ from worldlm.core.types import (
     Turn,
     World,
 )
+from worldlm.domains.delta import DeltaError, is_delta, read_delta
 from worldlm.domains.domain import Domain
-from worldlm.domains.render import Conversation, prompt_hash
+from worldlm.domains.render import Conversation, asks_deltas, prompt_hash
 from worldlm.domains.reply import Reply, ReplyStream, read_reply
 
 _GONE = "the episode was closed, or another one begun, while this step ran"
+_WHOLE = "\n\n(Write the whole observation, not a delta.)"
 _OVER = "the episode is over; reset to start a new one"
 
 
@@ -209,8 +211,9 @@ class SimulatedEnvironment:
             yield self._finish(action, Step(observation=answered.observation, terminated=answered.terminated))
             return
         usage, reply = NO_USAGE, Reply(None, Outcome.MODEL_FAILED)
+        deltas, asked = asks_deltas(self._domain, self._profile), action
         for attempt in range(self._profile.attempts):
-            messages = conversation.messages(action)
+            messages = conversation.messages(asked)
             if messages is None:
                 reply = Reply(None, Outcome.INFRASTRUCTURE_FAILED, detail="the action does not fit the context")
                 break
@@ -222,7 +225,7 @@ class SimulatedEnvironment:
                 async for item in self._model.stream(messages, sampling):
                     if isinstance(item, Completion):
                         completion = item
-                    elif shown := _visible(preview.feed(item)):
+                    elif shown := _visible(preview.feed(item), thinking_only=deltas):
                         yield shown
             else:
                 completion = await self._model.complete(messages, sampling)
@@ -237,6 +240,11 @@ class SimulatedEnvironment:
                     continue
                 break
             reply = read_reply(completion)
+            if deltas and reply.text is not None and is_delta(reply.text.strip("\n")):
+                reply = self._whole(conversation, reply)
+                if reply.text is None and asked == action:
+                    asked += _WHOLE  # once
+                    continue
             if reply.text is not None:
                 reply, observation = self._observe(call, reply)
                 if observation is not None:
@@ -255,6 +263,17 @@ class SimulatedEnvironment:
             thinking=reply.thinking,
             usage=usage,
         )
+
+    def _whole(self, conversation: Conversation, reply: Reply) -> Reply:
+        """The state that a delta stands for; its base must be one that the model was shown."""
+        assert reply.text is not None
+        assert self._initial is not None
+        seen = [self._initial, *(turn.observation for turn in self._turns[conversation.missing :])]
+        texts = [self._domain.write_observation(observation) for observation in seen if observation is not None]
+        try:
+            return Reply(read_delta(reply.text.strip("\n"), texts), thinking=reply.thinking)
+        except DeltaError as error:
+            return Reply(None, Outcome.MODEL_FAILED, reply.thinking, f"not a delta that applies: {error}")
 
     def _observe(self, call: ToolCall, reply: Reply) -> tuple[Reply, Observation | None]:
         assert reply.text is not None
@@ -276,8 +295,9 @@ class SimulatedEnvironment:
         return self._profile.sampling.model_copy(update={"seed": seed})
 
 
-def _visible(delta: Delta) -> Delta | None:
-    return delta if delta.text or delta.thinking else None
+def _visible(delta: Delta, *, thinking_only: bool) -> Delta | None:
+    shown = Delta(thinking=delta.thinking) if thinking_only else delta
+    return shown if shown.text or shown.thinking else None
 
 
 def _as_list(value: JsonValue) -> list[JsonValue]:
