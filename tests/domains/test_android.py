@@ -6,14 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldlm.core.errors import ActionError, InputError
 from worldlm.core.types import Observation, ToolCall, Turn, World
 from worldlm.domains import get_domain
-from worldlm.domains.android import ANDROID, TOOLS
-from worldlm.domains.tree import read_hierarchy
+from worldlm.domains.android import (
+    ANDROID,
+    STATES,
+    TOOLS,
+    calm_screen,
+    failed_screen,
+    read_dump,
+    screen_rules,
+    write_screen,
+)
+from worldlm.domains.tree import Box, Node, Tree, read_hierarchy
 from worldlm.simulate.worlds import load_world
 
 WORLD = load_world("android-notes")
@@ -286,6 +295,81 @@ def test_shipped_worlds(name: str) -> None:
 def test_prompts() -> None:
     assert len(ANDROID.prompt("compact").split()) <= 170
     assert len(ANDROID.prompt("full")) > 3 * len(ANDROID.prompt("compact"))
+
+
+PIXELS = {"package": "org.fenn.notes", "activity": ".Main", "screen": "1080x2400", "keyboard": "hidden"}
+DUMP = """<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>
+<hierarchy rotation="0">
+<node index="0" text="" resource-id="" class="android.widget.FrameLayout" package="org.fenn.notes" content-desc=""
+ checkable="false" clickable="false" enabled="true" bounds="[0,0][1080,2400]">
+<node NAF="true" index="0" text="" class="" clickable="true" enabled="true" bounds="[-20,96][144,2500]" />
+<node index="1" text="Tom &amp; &#55357;&#56898; &#55357;&#10;" resource-id="org.fenn.notes:id/title"
+ class="android.widget.EditText" content-desc="" clickable="true" enabled="true" focused="true"
+ bounds="[48,240][900,360]" />
+<node index="2" text="" class="android.view.ViewGroup" clickable="false" enabled="true" bounds="[0,400][1080,900]">
+<node index="0" text="Search" hint="Search" class="android.widget.AutoCompleteTextView" clickable="true" enabled="false"
+ bounds="[48,400][900,500]" />
+<node index="1" text="OK" content-desc="OK" resource-id="android:id/button1" class="androidx.appcompat.widget.Button"
+ clickable="false" enabled="true" bounds="[48,500][900,600]" />
+<node index="2" text="Below" class="android.widget.Button" clickable="true" enabled="true" bounds="[0,2400][90,2600]" />
+</node></node></hierarchy>"""
+
+
+def test_a_dump_of_uiautomator_is_told_in_the_domains_format() -> None:
+    text = write_screen(read_dump(DUMP), PIXELS, ["Saved <now>"])
+    assert text.split("\n") == [
+        '<hierarchy package="org.fenn.notes" activity=".Main" screen="1080x2400" keyboard="hidden">',
+        '  <node index="0" class="View" bounds="[0,96][144,2400]" state="clickable"/>',
+        '  <node index="1" class="EditText" text="Tom &amp; 🙂 \ufffd&#10;" resource-id="id/title"'
+        ' bounds="[48,240][900,360]" state="clickable editable focused"/>',
+        '  <node index="2" class="AutoCompleteTextView" hint="Search" bounds="[48,400][900,500]"'
+        ' state="clickable editable disabled"/>',
+        '  <node class="androidx.appcompat.widget.Button" text="OK" resource-id="android:id/button1"/>',
+        '  <toast text="Saved &lt;now&gt;"/>',
+        "</hierarchy>",
+    ]
+    assert all(rule.passed for rule in screen_rules(read_hierarchy(text)))
+    failed = failed_screen(text, 'no app named "M>ps"')
+    assert read_hierarchy(failed).header["error"] == 'no app named "M>ps"'
+    assert "<toast" not in failed
+    assert calm_screen(failed) == calm_screen(text)
+
+
+BOXES = st.builds(Box, *[st.integers(-500, 3000)] * 2, *[st.integers(0, 3000)] * 2)
+NODES = st.recursive(
+    st.builds(
+        Node,
+        st.sampled_from(
+            ["android.widget.Button", "android.view.View", "androidx.x.FrameLayout", "a.SearchAutoComplete"]
+        ),
+        attributes=st.fixed_dictionaries({"text": st.text(max_size=8), "content-desc": st.text(max_size=4)}),
+        states=st.frozensets(st.sampled_from(sorted(STATES - {"focused"})), max_size=3),
+        box=BOXES,
+    ),
+    lambda inner: st.builds(
+        Node,
+        st.just("android.widget.LinearLayout"),
+        states=st.frozensets(st.just("clickable"), max_size=1),
+        box=BOXES,
+        children=st.lists(inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(NODES, max_size=3), st.lists(st.text(max_size=10), max_size=2))
+def test_whatever_a_device_shows_keeps_the_rules_when_told(roots: list[Node], toasts: list[str]) -> None:
+    shown = read_hierarchy(write_screen(Tree({}, roots), PIXELS, toasts))
+    assert [rule for rule in screen_rules(shown) if not rule.passed] == []
+    assert write_screen(shown, PIXELS) == write_screen(Tree({}, roots), PIXELS)
+    numbers = [int(node.id) for node in shown.nodes() if node.id]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_a_world_of_a_real_device_gets_its_first_screen_from_there() -> None:
+    assert ANDROID.problems(World(name="phone", domain="android", initial_state={"package": "org.fenn.notes"})) == []
+    assert ANDROID.problems(World(name="phone", domain="android", initial_state="A phone.")) != []
 
 
 @pytest.mark.skipif("WORLDLM_RECORDINGS" not in os.environ, reason="WORLDLM_RECORDINGS names no folder of recordings")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ import pytest
 from worldlm.core.errors import InputError, PolicyError, SetupError, WorldlmError
 from worldlm.core.jsonl import JsonlWriter, read_trajectories
 from worldlm.core.outcomes import EndingKind, Outcome
-from worldlm.core.types import Observation, Profile, Sampling, Step, Trajectory, Turn, World
+from worldlm.core.types import Observation, Profile, Sampling, Step, Tool, Trajectory, Turn, World
 from worldlm.domains import get_domain
 from worldlm.rollout import (
     Job,
@@ -23,6 +24,7 @@ from worldlm.rollout import (
     run_episode,
     run_episodes,
 )
+from worldlm.rollout.explorers import Act, Behaviour, Explorer
 from worldlm.testing import ScriptedModel, ToyEnvironment
 
 pytestmark = pytest.mark.anyio
@@ -143,6 +145,50 @@ async def test_an_environment_that_breaks_is_a_record(error: Exception, where: s
 async def test_bad_input_is_raised() -> None:
     with pytest.raises(InputError, match="too small"):
         await run(["get"], Broken(InputError("context too small"), "reset"))
+
+
+class Gone(ToyEnvironment):
+    """Fails in a way that ends the episode: there is nothing left to step in."""
+
+    def __init__(self, outcome: Outcome):
+        super().__init__()
+        self.outcome = outcome
+
+    async def step(self, action: str) -> Step:
+        return Step(observation=None, outcome=self.outcome, detail="it is gone", truncated=True)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [(Outcome.INFRASTRUCTURE_FAILED, EndingKind.FAILED), (Outcome.TIMED_OUT, EndingKind.TIME_LIMIT)],
+)
+async def test_an_environment_that_is_gone_is_no_turn_limit(outcome: Outcome, kind: EndingKind) -> None:
+    trajectory = await run_episode(ScriptPolicy(["get", "get"]), Gone(outcome))
+    assert (trajectory.ending.kind, trajectory.ending.outcome) == (kind, outcome)
+    assert trajectory.ending.detail == "it is gone"
+    assert len(trajectory.turns) == 1
+
+
+async def test_what_only_a_start_can_tell_stands_in_the_trajectory() -> None:
+    class Discovering(ToyEnvironment):
+        async def reset(self, seed: int | None = None) -> Observation:
+            first = await super().reset(seed)
+            self.world = self.world.model_copy(update={"tools": (Tool(name="add"),)})
+            return first
+
+    trajectory = await run_episode(ScriptPolicy(["get"]), Discovering())
+    assert [tool.name for tool in trajectory.world.tools] == ["add"]
+
+
+async def test_the_label_of_a_policy_and_the_time_of_a_step_are_in_the_turn() -> None:
+    def behave(random: Random, world: World, initial: Observation) -> Behaviour:
+        turn = yield Act("get", "look")
+        yield Act("boom" if turn.observation else "get", "look/odd")
+
+    first, second = (await run_episode(Explorer("test", behave, 1), ToyEnvironment())).turns
+    assert [first.label, second.label] == ["look", "look/odd"]
+    assert first.usage.seconds > 0
+    assert second.outcome is Outcome.INFRASTRUCTURE_FAILED
 
 
 async def test_an_environment_that_does_not_close_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ the harness; neither changes the screen.
 An observation is the active window as XML, one element a line, indented by two spaces a level:
 
     <hierarchy package="org.fenn.notes" activity=".MainActivity" screen="1080x2400" keyboard="hidden">
-      <node class="TextView" text="Notes" bounds="[48,132][420,228]"/>
+      <node class="TextView" text="Notes"/>
       <node index="0" class="EditText" hint="Search" bounds="[48,260][1032,380]" state="clickable editable"/>
       <node index="1" class="Switch" text="Wi-Fi" bounds="[48,420][1032,560]" state="clickable checkable checked"/>
       <toast text="Saved"/>
@@ -19,20 +19,26 @@ An observation is the active window as XML, one element a line, indented by two 
 `keyboard` (`shown` or `hidden`) are always there; `window` (`dialog`, `menu`, `panel`) when the active window is not
 the activity's own, whose nodes are then left out; `error` when the action could not be done, and then the screen is
 otherwise as it was. `<node>`: `class` always (without `android.widget.`, `android.view.` or `android.webkit.`);
-`index` on every node that can be acted on, unique on the screen, from 0 in order; `text`, `hint`, `content-desc`,
-`resource-id` (`id/…` for the package's own) where there is one; `bounds`, clipped to the screen, on every node with an
-index; `state`, of `checkable checked clickable disabled editable focused long_clickable password scrollable
-selected`. Layouts that hold nothing of their own are left out and their children move up. `<toast>` comes last and
-is gone on the next screen.
+`index` on every node that can be acted on, unique on the screen, from 0 in order; `text`, `hint`, `content-desc`
+(unless it repeats the text), `resource-id` (`id/…` for the package's own) where there is one; `bounds`, clipped to the
+screen, on every node with an index; `state`, of `checkable checked clickable disabled editable focused long_clickable
+password scrollable selected`. Layouts that hold nothing of their own are left out and their children move up.
+`<toast>` comes last and is gone on the next screen.
+
+`write_screen` makes this text of a view hierarchy as uiautomator dumps it. A dump does not say what is editable: that
+is told by the class (`EditText`, `…AutoComplete…`). Nor does it tell hint and text of an empty field apart before
+Android 14: there the hint stands as the text.
 """
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from worldlm.core.errors import ActionError, nearest
 from worldlm.core.text import canonical_json
-from worldlm.core.types import Check, Limits, Tool, ToolCall, Turn, World
+from worldlm.core.types import Check, Limits, Observation, Tool, ToolCall, Turn, World
 from worldlm.domains.domain import (
     Domain,
     HarnessReply,
@@ -105,6 +111,11 @@ TOOLS: tuple[Tool, ...] = (
     tool("answer", "Answer the user's question; the screen stays.", ["text"], text=_TEXT),
 )
 _ERROR = re.compile(r' error="[^"]*"(?=[^<]*>)')
+_TOAST = re.compile(r"\n *<toast [^<>]*/>")
+_CLASS = re.compile(r"android\.(?:widget|view|webkit)\.")
+_EDITABLE = re.compile(r"EditText|AutoComplete")
+_UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 _EXPECTED = '{"action_type": "click", "index": 3}'
 
 
@@ -202,8 +213,111 @@ def tools(world: World) -> tuple[Tool, ...]:
 def harness(world: World, turns: Sequence[Turn], call: ToolCall) -> HarnessReply | None:
     """`status` ends the episode, `answer` goes to the user; the screen stays as it was."""
     if call.name in ("status", "answer"):
-        return keep_screen(world, turns, terminated=call.name == "status", error=_ERROR)
+        kept = keep_screen(world, turns, terminated=call.name == "status", error=_ERROR)
+        return replace(kept, observation=Observation(text=calm_screen(kept.observation.text)))
     return None
+
+
+def read_dump(text: str) -> Tree:
+    """A view hierarchy as uiautomator writes it. Raises TreeError.
+
+    Old versions write a letter beyond the basic plane as two halves, which no XML reader takes, and views drawn by
+    other toolkits may have no class.
+    """
+    text = _HALVES.sub(_joined, text)
+    return read_hierarchy(text.replace(' class=""', ' class="android.view.View"'))
+
+
+_HALVES = re.compile(r"&#(?P<high>5\d{4});(?:&#(?P<low>5\d{4});)?")
+
+
+def _joined(match: re.Match[str]) -> str:
+    codes = [int(code) for code in match.groups() if code]
+    letters = b"".join(code.to_bytes(2, "big") for code in codes).decode("utf-16-be", "replace")
+    return _escaped(letters)
+
+
+def write_screen(tree: Tree, header: Mapping[str, str], toasts: Sequence[str] = ()) -> str:
+    """A view hierarchy as uiautomator dumps it, as an observation. `header` holds `screen` and what else is known."""
+    pixels = size(header["screen"]) or (0, 0)
+    package = header.get("package", "")
+    numbers = itertools.count()
+
+    def lines(node: Node, depth: int) -> Iterator[str]:
+        row = _row(node, package, pixels)
+        if row is None:
+            for child in node.children:
+                yield from lines(child, depth)
+            return
+        if "bounds" in row:
+            row = {"index": str(next(numbers)), **row}
+        indent = "  " * depth
+        inner = [line for child in node.children for line in lines(child, depth + 1)]
+        yield f"{indent}<node{_attributes(row)}{'>' if inner else '/>'}"
+        if inner:
+            yield from inner
+            yield f"{indent}</node>"
+
+    nodes = [line for root in tree.roots if root.role != "toast" for line in lines(root, 1)]
+    shown = [f"  <toast{_attributes({'text': text})}/>" for text in toasts]
+    return "\n".join([f"<hierarchy{_attributes(header)}>", *nodes, *shown, "</hierarchy>"])
+
+
+def _row(node: Node, package: str, pixels: tuple[int, int]) -> dict[str, str] | None:
+    """The attributes of a node; None for one that holds nothing of its own, or lies off the screen."""
+    states = set(node.states & STATES)
+    if _EDITABLE.search(node.role.rpartition(".")[2]):
+        states.add("editable")
+    given = {key: node.attributes.get(key, "") for key in ("text", "hint", "content-desc", "resource-id")}
+    if "editable" in states and given["text"] == given["hint"]:
+        given["text"] = ""
+    if given["content-desc"] == given["text"]:
+        given["content-desc"] = ""
+    if not states and not (given["text"] or given["hint"] or given["content-desc"]):
+        return None
+    given["resource-id"] = given["resource-id"].removeprefix(f"{package}:")
+    row = {"class": _CLASS.sub("", node.role, count=1) if _CLASS.match(node.role) else node.role}
+    row |= {key: value for key, value in given.items() if value}
+    if states & _ACTIONABLE:
+        bounds = _clipped(node, pixels)
+        if bounds is None:
+            return None
+        row["bounds"] = bounds
+    if states:
+        row["state"] = " ".join(sorted(states, key=_STATE_ORDER.index))
+    return row
+
+
+_STATE_ORDER = (
+    *("clickable", "long_clickable", "checkable", "checked", "editable", "password"),
+    *("scrollable", "selected", "focused", "disabled"),
+)
+
+
+def _clipped(node: Node, pixels: tuple[int, int]) -> str | None:
+    if node.box is None:
+        return None
+    left, top = max(node.box.x, 0), max(node.box.y, 0)
+    right, bottom = min(node.box.x + node.box.width, pixels[0]), min(node.box.y + node.box.height, pixels[1])
+    return f"[{left},{top}][{right},{bottom}]" if left < right and top < bottom else None
+
+
+def _attributes(row: Mapping[str, str]) -> str:
+    return "".join(f' {key}="{_escaped(value)}"' for key, value in row.items())
+
+
+def _escaped(text: str) -> str:
+    return "".join(_ESCAPES.get(letter, letter) for letter in _UNPRINTABLE.sub("\ufffd", text))
+
+
+def calm_screen(screen: str) -> str:
+    """A screen without what stands on it once: toasts, and the error of an action."""
+    return _TOAST.sub("", _ERROR.sub("", screen, count=1))
+
+
+def failed_screen(screen: str, error: str) -> str:
+    """The screen as it was, with what could not be done."""
+    return re.sub(r"(?=/?>)", lambda _: _attributes({"error": error}), calm_screen(screen), count=1)
 
 
 def screen_rules(screen: Tree) -> list[Check]:
@@ -302,6 +416,14 @@ def _field(call: ToolCall, before: Tree) -> Node | None:
 
 SCREENS = Screens(read_hierarchy, screen_rules, _action_rules)
 
+
+def problems(world: World) -> list[str]:
+    """What a world lacks. One with a mapping as its state is a real device's, and gets its first screen from there."""
+    if isinstance(world.initial_state, dict) and not world.initial_observation:
+        return []
+    return SCREENS.problems(world)
+
+
 ANDROID = Domain(
     name="android",
     summary="An Android phone; one UI action in, the screen as a view hierarchy out.",
@@ -310,11 +432,12 @@ ANDROID = Domain(
     parse_action=parse_action,
     format_action=format_action,
     from_line=from_line,
-    problems=SCREENS.problems,
+    problems=problems,
     initial_observation=first_screen,
     render_state=state_text,
     read_observation=text_observation,
     write_observation=observation_text,
     check=SCREENS.check,
     harness=harness,
+    deltas=True,
 )

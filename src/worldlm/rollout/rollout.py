@@ -145,8 +145,11 @@ class _Episode:
     def _ends(self, step: Step) -> Ending | None:
         if step.terminated:
             return Ending(kind=EndingKind.TERMINATED, outcome=step.outcome, detail=step.detail)
-        if step.truncated:
+        if step.truncated and step.outcome is Outcome.OK:
             return Ending(kind=EndingKind.TURN_LIMIT)
+        if step.truncated:  # the environment is gone with this step
+            kind = EndingKind.TIME_LIMIT if step.outcome is Outcome.TIMED_OUT else EndingKind.FAILED
+            return Ending(kind=kind, outcome=step.outcome, detail=step.detail)
         if step.outcome is Outcome.BUDGET_EXHAUSTED:
             return Ending(kind=EndingKind.BUDGET, outcome=step.outcome, detail=step.detail)
         if step.outcome is Outcome.OK:
