@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldlm.core.errors import ActionError
-from worldlm.core.types import Observation, World
+from worldlm.core.types import Observation, ToolCall, World
 from worldlm.domains.terminal import (
     CONFIRM,
     MAX_KEYSTROKES,
@@ -124,3 +124,19 @@ def test_a_claim_of_completion_is_asked_back_once() -> None:
     answered = TERMINAL.harness(WORLD, (), call)
     assert answered is not None
     assert (answered.observation.text, answered.terminated) == (CONFIRM, False)
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (("echo -n 'a b'\n",), "ana@box:~$ echo -n 'a b'\na bana@box:~$"),
+        (("rm lamp", "C-u", "echo lamp\n"), "ana@box:~$ echo lamp\nlamp\nana@box:~$"),
+        (("uniq -c\n",), "ana@box:~$ uniq -c"),
+        (("less a.txt\n",), "\n\none\na.txt (END)"),
+        (("nohup true &\n",), "ana@box:~$ nohup true &\n[1] 7\nana@box:~$ nohup: ignoring input"),
+    ],
+)
+def test_checks_allow_what_a_real_terminal_shows(keys: tuple[str, ...], text: str) -> None:
+    world = World(name="box", domain="terminal", initial_state={"user": "ana", "host": "box"})
+    call = ToolCall(name="terminal", arguments={"keys": [{"keystrokes": k, "duration": 1.0} for k in keys]})
+    assert all(check.passed for check in TERMINAL.check(world, (), call, Observation(text=text)))

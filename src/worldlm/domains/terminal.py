@@ -34,7 +34,9 @@ CONFIRM = (
 )
 
 _CONTROL_KEY = re.compile(r"C-([a-z\[\\\]^_])")
-_PROMPT = re.compile(r"^[\w.-]+@[\w.-]+:[^\n]*[$#]$")
+# What was printed last need not have ended its line.
+_PROMPT = re.compile(r"[\w.-]{1,64}@[\w.-]{1,64}:[^\n]*[$#]$")
+_FULL_SCREEN = re.compile(r"\b(vim?|nano|less|more|man|top|htop|watch)\b")
 _SCROLLED = re.compile(r"^\[(\d+) earlier rows scrolled off; the last (\d+) of (\d+) are shown\]$")
 _INTERRUPTED = re.compile(r"^\[interrupted: more than \d+ KiB of output in one step\]$")
 _ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -42,7 +44,8 @@ _ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _KEEPS_TERMINAL = re.compile(
     r"\b(sleep|vim?|nano|less|more|man|top|htop|watch|tail\s+-[a-zA-Z]*[fF]|python3?|ipython|bash|sh|ssh|"
     r"cat|read|wait|yes|ping|nc|gdb|mysql|psql|sqlite3|exit|logout|exec|su|while|until|git\s+(log|diff|show|commit)|"
-    r"make|pip|npm|apt|find|tar|dd|ftp|telnet|screen|tmux|bc|node|perl|ruby|ed|sort|wc|tee|head|grep|awk|sed)\b"
+    r"make|pip|npm|apt|find|tar|dd|ftp|telnet|screen|tmux|bc|node|perl|ruby|ed|sort|wc|tee|head|grep|awk|sed|"
+    r"tr|cut|uniq|paste|nl|od|rev|tac|fold|fmt|base64|xargs|\w*sum)\b|&\s*$"
 )
 
 
@@ -64,7 +67,7 @@ def interrupted(kib: int) -> str:
 
 def at_prompt(text: str) -> bool:
     """Whether a shell prompt waits on the last line."""
-    return bool(_PROMPT.match(text.rstrip("\n").rpartition("\n")[2].rstrip()))
+    return bool(_PROMPT.search(text.rstrip("\n").rpartition("\n")[2].rstrip()))
 
 
 def parse_action(text: str, world: World) -> ToolCall:
@@ -175,9 +178,11 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
         ),
     ]
     first = typed.split("\n", 1)[0]
-    plain = bool(first.strip()) and "\n" in typed and first.isprintable() and not control_key(first)
+    plain = bool(first.strip()) and "\n" in typed and first.isprintable()
+    plain = plain and not any(control_key(k["keystrokes"]) for k in keys)
     # An echo longer than the line wraps, and one that scrolled off cannot be seen.
-    if plain and at_prompt(before) and len(body) < ROWS and len(first) < COLUMNS // 2 and "clear" not in first:
+    shown = len(body) < ROWS and "clear" not in first and not _FULL_SCREEN.search(first)
+    if plain and at_prompt(before) and shown and len(first) < COLUMNS // 2:
         prompt = before.rstrip("\n").rpartition("\n")[2].rstrip()
         checks.append(
             Check(

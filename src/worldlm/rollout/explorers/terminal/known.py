@@ -25,6 +25,12 @@ _JOB = re.compile(r"^\[(\d+)\](?:[+-]?\s+(Running|Stopped|Done|Terminated|Killed
 _COMMIT = re.compile(r"^\[(\S+)(?: \(root-commit\))? ([0-9a-f]{7,})\]", re.M)
 _SWITCHED = re.compile(r"^Switched to (?:a new )?branch '([^']+)'", re.M)
 _STARTED = re.compile(r"^Initialized empty Git repository in (\S+)/\.git/", re.M)
+_STOPPED = re.compile(r'use "git (merge|rebase|cherry-pick|revert) --abort')
+_GONE = re.compile(
+    r"(?:'([^'\n]+)'|can't read ([^:\n]+)|^\w+: ([^:\s]+)): No such file or directory"
+    r"|pathspec '([^'\n]+)' did not match",
+    re.M,
+)
 _CONFLICT = re.compile(r"^CONFLICT .*Merge conflict in (\S+)", re.M)
 
 
@@ -193,12 +199,14 @@ class Known:
                 self.jobs[int(number)] = "stopped" if state == "Stopped" else "running"
             else:
                 self.jobs.pop(int(number), None)
+        for found in _GONE.findall(body):
+            self.files.pop(posixpath.join(self.cwd, "".join(found)), None)
         if match := _STARTED.search(body):
             self.repos[match[1]] = Repo()
         if (repo := self.repo) and self.root:
-            self._observe_git(repo, self.root, body)
+            self._observe_git(repo, self.root, text.partition("\n")[0], body)
 
-    def _observe_git(self, repo: Repo, root: str, body: str) -> None:
+    def _observe_git(self, repo: Repo, root: str, typed: str, body: str) -> None:
         for branch, commit in _COMMIT.findall(body):
             repo.branch = branch
             repo.commits.append(commit)
@@ -211,6 +219,12 @@ class Known:
                 repo.branches.append(match[1])
         if match := _CONFLICT.search(body):
             repo.conflict = posixpath.join(root, match[1])
+            stops = ("rebase", "cherry-pick", "revert", "stash", "merge")
+            repo.started = next((name for name in stops if f"git {name}" in typed), None)
+            if repo.started == "stash":
+                repo.started = None
+        if match := _STOPPED.search(body):
+            repo.started = match[1]
         if "nothing to commit, working tree clean" in body:
             repo.changed = repo.staged = False
 

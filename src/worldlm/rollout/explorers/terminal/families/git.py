@@ -75,9 +75,12 @@ def _message(s: Scene) -> str:
 
 
 def _name(s: Scene) -> str:
-    return s.pick(
-        f"feature/{s.noun()}", f"fix-{s.noun()}", s.noun(), f"{s.r.choice(PEOPLE)}/{s.noun()}", "dev", "draft"
-    )
+    """A new branch's."""
+    while True:
+        person, thing = s.r.choice(PEOPLE), s.noun()
+        name = s.pick(f"feature/{thing}", f"fix-{thing}", thing, f"{person}/{thing}", "dev", "draft")
+        if name not in _repo(s.k).branches:
+            return name
 
 
 def _commit(s: Scene) -> str:
@@ -110,7 +113,7 @@ def _all_tracked(k: Known) -> None:
 
 def _init(s: Scene) -> Move:
     if s.chance(0.5):
-        return Move(f"git init {s.pick('', '-b main ', '-q -b main && git status ')}".rstrip())
+        return Move(f"git init {s.pick('', '-b main ', '-b main && git status ')}".rstrip())
     folder = s.new("dir")
     return Move(
         f"git init -b main {s.show(folder)} && cd {s.show(folder)}", (lambda k: k.folders.setdefault(folder, None),)
@@ -165,19 +168,9 @@ def _branch_rename(s: Scene) -> Move:
     return Move(f"git branch -m {name} && git branch --show-current", (renamed,))
 
 
-def _with_other(line: str, started: str) -> Make:
+def _with_other(line: str) -> Make:
     """Merge, rebase or the like with another branch; it may stop in the middle."""
-
-    def make(s: Scene) -> Move:
-        name = s.r.choice(_other_branches(s.k))
-        return Move(line.format(name), (partial(_may_stop, started),))
-
-    return make
-
-
-def _may_stop(started: str, k: Known) -> None:
-    if k.repo and k.repo.conflict:
-        k.repo.started = started
+    return lambda s: line.format(s.r.choice(_other_branches(s.k)))
 
 
 def _conflict(s: Scene) -> str:
@@ -195,6 +188,9 @@ def _conflict_show(s: Scene) -> str:
     return f"{s.pick('cat', 'git --no-pager diff', 'grep -n -A 4 HEAD')} {s.show(_repo(s.k).conflict or '')}"
 
 
+_CONTINUED = {name: f" && GIT_EDITOR=true git {name} --continue" for name in ("rebase", "cherry-pick", "revert")}
+
+
 def _resolve(s: Scene) -> Move:
     path = _repo(s.k).conflict or ""
     shown = s.show(path)
@@ -202,6 +198,8 @@ def _resolve(s: Scene) -> Move:
         f"sed -i '/^<<<<<<<\\|^=======\\|^>>>>>>>/d' {shown} && git add {shown}",
         f"git checkout --{s.pick('ours', 'theirs')} {shown} && git add {shown}",
     )
+    if started := _CONTINUED.get(_repo(s.k).started or ""):
+        return Move(line + started, (_state(conflict=None, started=None),))
     return Move(line, (_state(conflict=None, staged=True),))
 
 
@@ -324,14 +322,14 @@ GIT = (
     _G("git-switch", lambda s: f"git {s.pick('switch', 'checkout')} {s.r.choice([*_other_branches(s.k), '-'])}", (_has_other,), True, odd=(lambda s: f"git switch {s.noun()}",)),
     _G("git-restore", lambda s: f"git {s.pick('restore', 'checkout --')} {s.show(s.r.choice(_tracked(s.k)))}", (_has_tracked, _COMMITTED), True, odd=(lambda s: f"git restore {s.absent()}",)),
     _G("git-unstage", lambda s: Move(s.pick("git restore --staged .", "git reset -q && git status -s", "git reset HEAD"), (_state(staged=False, changed=True),)), (_STAGED, _COMMITTED), True),
-    _G("git-merge", _with_other("git merge {}", "merge"), (_has_other, _COMMITTED), True, odd=(lambda s: f"git merge {s.noun()}",)),
-    _G("git-merge-no-ff", _with_other("git merge --no-ff --no-edit {}", "merge"), (_has_other, _CLEAN), True),
+    _G("git-merge", _with_other("git merge {}"), (_has_other, _COMMITTED), True, odd=(lambda s: f"git merge {s.noun()}",)),
+    _G("git-merge-no-ff", _with_other("git merge --no-ff --no-edit {}"), (_has_other, _CLEAN), True),
     _G("git-conflict", _conflict, (_has_tracked, _COMMITTED), True),
     _G("git-conflict-show", _conflict_show, (_in_conflict,)),
     _G("git-conflict-resolve", _resolve, (_in_conflict,), True),
     _G("git-abort", _abort, (_stopped,), True),
-    _G("git-rebase", _with_other("git rebase {}", "rebase"), (_has_other, _CLEAN), True),
-    _G("git-cherry-pick", _with_other("git cherry-pick {}", "cherry-pick"), (_has_other, _CLEAN), True, odd=(lambda s: "git cherry-pick abcdef1",)),
+    _G("git-rebase", _with_other("git rebase {}"), (_has_other, _CLEAN), True),
+    _G("git-cherry-pick", _with_other("git cherry-pick {}"), (_has_other, _CLEAN), True, odd=(lambda s: "git cherry-pick abcdef1",)),
     _G("git-stash", lambda s: Move(f"git stash {s.pick('', 'push -m ' + s.noun(), '-u')}".rstrip(), (_state(stashes=_repo(s.k).stashes + 1, changed=False, staged=False),)), (_COMMITTED, _CHANGED), True),
     _G("git-stash-pop", lambda s: Move(s.pick("git stash pop", "git stash apply", "git stash drop"), (_state(stashes=max(0, _repo(s.k).stashes - 1), changed=True),)), (_STASHED,), True, odd=(lambda s: "git stash pop stash@{9}",)),
     _G("git-stash-list", lambda s: s.pick("git stash list", "git --no-pager stash show"), (_REPO,)),

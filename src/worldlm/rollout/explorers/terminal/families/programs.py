@@ -182,7 +182,7 @@ PYTHON = (
     )),
     _Y("python-filter", lambda s: f"python3 -c 'import sys; print({s.pick('sum(1 for _ in sys.stdin)', 'max(sys.stdin, key=len).strip()', 'sorted(map(str.strip, sys.stdin))[0]', 'sys.stdin.readline().split()')})' < {s.file()}", (_HAS_TEXT,)),
     _Y("python-format", lambda s: f"python3 -m {s.pick('tokenize', 'ast', 'dis')} {_py(s)} | head -n {s.n(3, 8)}", (_HAS_PY,)),
-    _Y("python-version", lambda s: s.pick("python3 --version", "python3 -V", "python3 -c 'import sys; print(sys.version_info[:2])'", "python3 -m pip --version 2>&1 | wc -l")),
+    _Y("python-version", lambda s: s.pick("python3 --version", "python3 -V", "python3 -c 'import sys; print(sys.version_info[:2])'", "python3 -c 'import platform; print(platform.python_implementation())'")),
     _Y("python-repl", lambda s: Move(keys=((f"python3 {s.pick('', '-q')}".rstrip() + "\n", START),), opens="python"), opens="python"),
     _Y("python-repl-line", lambda s: _keys(f"{_expression(s)}\n", "python"), program="python", opens="python"),
     _Y("python-repl-assign", lambda s: _keys(s.pick(f"x = {s.n(1, 99)}\nx + {s.n(1, 9)}\n", f"w = '{s.noun()}'\nprint(w, len(w))\n", f"xs = {_list(s)}\nxs.append({s.n(1, 9)}); xs\n", f"a, b = {s.n(1, 9)}, {s.n(1, 9)}\na * b, a ** b\n"), "python"), program="python", opens="python"),
