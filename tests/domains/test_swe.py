@@ -330,7 +330,7 @@ def test_a_world_without_a_repository_is_told_so() -> None:
 
     assert problems() == []
     assert problems(initial_state="some files") == [
-        "initial_state must be a mapping with user, cwd (the repository) and files"
+        "initial_state must be a mapping with user, cwd (the repository) and files, sdist or folder"
     ]
     assert (
         "no file under the repository, /home/user/x" in problems(initial_state={"cwd": "~/x", "files": {"y/a": ""}})[0]

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping
+from typing import TypeVar
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -60,16 +61,24 @@ class FileState(Value):
         return f"{self.user}@{self.host}:{cwd}$"
 
 
+_State = TypeVar("_State", bound=FileState)
+
+
 def file_state(world: World) -> FileState:
     """The file state of a world; free text counts as notes. Raises InputError that names the key."""
+    return read_state(world, FileState)
+
+
+def read_state(world: World, kind: type[_State]) -> _State:
+    """The same for a domain that has more keys."""
     if isinstance(world.initial_state, str):
-        return FileState(notes=world.initial_state)
+        return kind(notes=world.initial_state)
     try:
-        return FileState.model_validate(world.initial_state)
+        return kind.model_validate(world.initial_state)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["type"] == "extra_forbidden":
-            known = FileState.model_fields if len(first["loc"]) == 1 else FileEntry.model_fields
+            known = kind.model_fields if len(first["loc"]) == 1 else FileEntry.model_fields
             where = ".".join(str(part) for part in ("initial_state", *first["loc"]))
             raise InputError(f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}") from error
         raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
@@ -77,7 +86,11 @@ def file_state(world: World) -> FileState:
 
 def render_file_state(world: World) -> str:
     """User, host, folder and every file with its content, as text."""
-    state = file_state(world)
+    return render_state(file_state(world))
+
+
+def render_state(state: FileState) -> str:
+    """The same, of a state."""
     lines = [f"User {state.user} on host {state.host}, in {state.absolute(state.cwd)}."]
     if state.notes:
         lines.append(state.notes.strip())

@@ -15,26 +15,29 @@ simulated and for a real repository alike; the functions below write them, and t
     Signal: (none)
     Background PIDs: (none)
 
-Output stands without the line break that ends it. `Error` is one line, for what kept the command from running to
-its end ("timed out after 120 s"). The exit code is 0–255, and `(none)` when a signal (`SIGKILL`) ended the
-command or it never started. The form is lossless: where a line of the command begins with `Directory: ` or a
-line of the output with `Stderr: `, and where a text is just `(empty)` or `(none)`, a backslash is put before it.
+Output stands without the line break that ends it. `Error` is one line, for what kept the command from running to its
+end ("timed out after 120 s"). Of output that is longer than 200 lines or 16,000 characters the first and the last
+part stand, with `[lines 101-1300 of 1400 left out]` between them. The exit code is 0–255, and `(none)` when a signal
+(`SIGKILL`) ended the command or it never started. The form is lossless: where a line of the command begins with
+`Directory: ` or a line of the output with `Stderr: `, and where a text is just `(empty)` or `(none)`, a backslash is
+put before it.
 
 `read_file`: the text without its final line break; `(empty file)`; when lines are left out, the first line is
 `[lines 1-200 of 950]`. `write_file`: `Created PATH (12 lines).` or `Overwrote PATH (12 lines).` `edit`:
 `Edited PATH: 1 replacement.` `list_directory`: `PATH:`, then the folders (with `/`), then the files, sorted.
 `glob`: `2 files match "PATTERN" in PATH:`, then absolute paths, sorted. `search_file_content`:
-`3 matches for "PATTERN" in PATH:`, then rows `relative/path:line: text`, sorted. `todo_write`: the list, numbered.
+`3 matches for "PATTERN" in PATH:`, then rows `relative/path:line: text`, sorted; a text of more than 400 characters
+ends in `…`. `todo_write`: the list, numbered.
 Listings, globs and searches leave out the folder `.git`. Whatever fails is one line that begins with `Error: `.
 """
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from worldlm.core.errors import ActionError, InputError
 from worldlm.core.text import canonical_json
@@ -49,12 +52,17 @@ from worldlm.domains.domain import (
     parse_tool_call,
     text_observation,
 )
-from worldlm.domains.files import FileState, file_state, render_file_state
+from worldlm.domains.files import FileState, read_state, render_state
 
 READ_LINES = 2000
 """Lines that `read_file` gives when no limit is asked for."""
 MAX_ROWS = 200
 """Rows that `glob` and `search_file_content` show; the first line tells how many there are."""
+MAX_ROW = 400
+"""Characters of a matching line that `search_file_content` shows."""
+OUTPUT_LINES = 200
+"""Lines of a command's stdout, and of its stderr, that are shown."""
+OUTPUT_CHARACTERS = 16_000
 LOOK_BACK = 200
 """Turns that a rule looks back for what a file holds; beyond them it is taken as unknown."""
 
@@ -85,7 +93,11 @@ TOOLS: tuple[Tool, ...] = (
         command=_string("What to run"),
         description=_string("What it is for, in a few words"),
         directory=_string("Where to run it; the repository by default"),
-        is_background={"type": "boolean", "description": "Return at once and leave it running (a server, say)"},
+        is_background={
+            "type": "boolean",
+            "description": "Return at once and leave it running (a server, say); what it prints goes nowhere",
+        },
+        timeout=_integer("Seconds after which it is ended; 120 by default", 1),
     ),
     _tool(
         "read_file",
@@ -148,6 +160,41 @@ TOOLS: tuple[Tool, ...] = (
 """The tools of a world that defines none."""
 
 _BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+# The initial state.
+
+
+class RepositoryState(FileState):
+    """What `World.initial_state` holds here: a file tree, and where a real repository comes from."""
+
+    sdist: Text | None = Field(
+        default=None, pattern=r"^\s*[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*\s*$"
+    )
+    """A source distribution, `NAME==VERSION`, whose files are the repository's."""
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-fA-F]{64}$")
+    """The digest that its archive must have."""
+    folder: Text | None = None
+    """A folder of the host whose files are copied to be the repository's (without `.git` and what git ignores)."""
+    packages: tuple[str, ...] = ("pytest",)
+    """Installed Python packages that the machine has, with what they require."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_folder(cls, value: object) -> object:
+        """The repository of a source is `~/NAME`, unless `cwd` says otherwise."""
+        if not isinstance(value, Mapping) or "cwd" in value:
+            return value
+        source = value.get("sdist") or value.get("folder")
+        if not isinstance(source, str):
+            return value
+        name = source.strip().partition("==")[0] if value.get("sdist") else posixpath.basename(source.rstrip("/"))
+        return {**value, "cwd": f"~/{name}"}
+
+
+def repository_state(world: World) -> RepositoryState:
+    """The initial state of a world; free text counts as notes. Raises InputError that names the key."""
+    return read_state(world, RepositoryState)
 
 
 # The forms of results.
@@ -238,6 +285,32 @@ def _unmark_empty(text: str) -> str:
     return "" if text == "(empty)" else _unescape_word(text, "(empty)")
 
 
+def shorten(output: str) -> str:
+    """Output as a shell result shows it: whole, or its first and last part and how much is between them."""
+    output = output.removesuffix("\n")
+    lines = output.split("\n")
+    if len(lines) <= OUTPUT_LINES and len(output) <= OUTPUT_CHARACTERS:
+        return output
+    head = _fitting(lines, OUTPUT_LINES // 2, OUTPUT_CHARACTERS // 2)
+    tail = _fitting(lines[head:][::-1], OUTPUT_LINES // 2, OUTPUT_CHARACTERS // 2)
+    if head + tail == 0:  # lines that are too long
+        half = OUTPUT_CHARACTERS // 2
+        left = len(output) - 2 * half
+        return f"{output[:half]}\n[{_count(left, 'character')} left out]\n{output[-half:]}"
+    first, last = head + 1, len(lines) - tail
+    shown = [*lines[:head], f"[lines {first}-{last} of {len(lines)} left out]", *lines[last:]]
+    return "\n".join(shown)
+
+
+def _fitting(lines: Sequence[str], most: int, characters: int) -> int:
+    """How many of the first lines have room."""
+    for number, line in enumerate(lines[:most]):
+        characters -= len(line) + 1
+        if characters < 0:
+            return number
+    return min(most, len(lines))
+
+
 def read_result(path: str, content: str | None, offset: int = 0, limit: int = READ_LINES) -> str:
     """What `read_file` answers for a file of this content (None: there is no such file)."""
     if content is None:
@@ -301,8 +374,12 @@ def search_result(pattern: str, path: str, matches: Sequence[tuple[str, int, str
     if not matches:
         return f"No matches for {_quoted(pattern)} in {path}."
     word = "match" if len(matches) == 1 else "matches"
-    rows = [f"{file}:{line}: {text}" for file, line, text in sorted(matches)[:MAX_ROWS]]
+    rows = [f"{file}:{line}: {_cut(text)}" for file, line, text in sorted(matches)[:MAX_ROWS]]
     return "\n".join([f"{len(matches)} {word} for {_quoted(pattern)} in {path}:", *rows])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_ROW else text[: MAX_ROW - 1] + "…"
 
 
 def todo_result(todos: Sequence[dict[str, str]]) -> str:
@@ -356,15 +433,20 @@ def from_line(line: str, world: World) -> str:
 
 
 def problems(world: World) -> list[str]:
-    """A repository needs files under its `cwd`."""
+    """A repository needs files under its `cwd`, or a source that it comes from."""
     try:
-        state = file_state(world)
+        state = repository_state(world)
     except InputError as error:
         return [str(error)]
     if isinstance(world.initial_state, str):
-        return ["initial_state must be a mapping with user, cwd (the repository) and files"]
-    if not _top_level(state):
-        return [f"initial_state.files has no file under the repository, {resolve(state)} (initial_state.cwd)"]
+        return ["initial_state must be a mapping with user, cwd (the repository) and files, sdist or folder"]
+    if state.sdist and state.folder:
+        return ["initial_state has both sdist and folder: the repository comes from one of them"]
+    if not (state.sdist or state.folder or _top_level(state)):
+        return [
+            f"initial_state.files has no file under the repository, {resolve(state)} (initial_state.cwd); "
+            "a real repository may come from initial_state.sdist or initial_state.folder"
+        ]
     return []
 
 
@@ -372,8 +454,15 @@ def initial_observation(world: World) -> Observation:
     """Where the repository is and what lies in it, unless the world says otherwise."""
     if world.initial_observation is not None:
         return Observation(text=world.initial_observation)
-    state = file_state(world)
+    state = repository_state(world)
     return Observation(text=f"The repository is in {list_result(resolve(state), _top_level(state))}")
+
+
+def render_repository(world: World) -> str:
+    """The initial state as text."""
+    state = repository_state(world)
+    source = f"\nThe repository is the source distribution {state.sdist}." if state.sdist else ""
+    return render_state(state) + source
 
 
 def _top_level(state: FileState) -> list[str]:
@@ -400,7 +489,7 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
     """
     if world.tools or bad_arguments(call, _BY_NAME[call.name]):
         return ()
-    state, arguments, text = file_state(world), call.arguments, observation.text
+    state, arguments, text = repository_state(world), call.arguments, observation.text
     if call.name == "run_shell_command":
         return _check_shell(resolve(state, arguments.get("directory", "")), arguments, text)
     if call.name == "todo_write":
@@ -588,7 +677,7 @@ SWE = Domain(
     from_line=from_line,
     problems=problems,
     initial_observation=initial_observation,
-    render_state=render_file_state,
+    render_state=render_repository,
     read_observation=text_observation,
     write_observation=observation_text,
     check=check,

@@ -633,9 +633,12 @@ class Sandbox:
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
-    def errors(self) -> str:
-        """The start of what bubblewrap, tar or the program complained about."""
-        return "" if self._closed else os.pread(self._stderr, 4096, 0).decode("utf-8", "replace").strip()
+    def errors(self, *, last: bool = False) -> str:
+        """The start (or the end: `last`) of what bubblewrap, tar or the program complained about."""
+        if self._closed:
+            return ""
+        start = max(0, os.fstat(self._stderr).st_size - 4096) if last else 0
+        return os.pread(self._stderr, 4096, start).decode("utf-8", "replace").strip()
 
     def kill(self, why: Ended) -> None:
         """End everything in it, now. The first reason stays."""

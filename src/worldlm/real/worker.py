@@ -24,6 +24,22 @@ class WorkerError(WorldlmError):
         self.outcome = outcome
 
 
+async def pipe_streams(
+    stdout: int, stdin: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, tuple[asyncio.BaseTransport, ...]]:
+    """A program's pipes as streams in the running loop, with the transports to close; the pipes stay the caller's."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(LINE_BYTES)
+    # Duplicates, because a transport closes what it was given.
+    incoming, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(stdout), "rb", 0)
+    )
+    outgoing, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(os.dup(stdin), "wb", 0)
+    )
+    return reader, asyncio.StreamWriter(outgoing, protocol, None, loop), (incoming, outgoing)
+
+
 class Pipes:
     """A sandboxed program's standard input and output as asyncio streams, in the running loop."""
 
@@ -45,20 +61,12 @@ class Pipes:
         """Start a sandbox for `who` ("a real desktop"). Raises SetupError when a program is missing."""
         require_programs({name: package for name, package in PACKAGES.items() if name != "tmux"}, who)
         sandbox = Sandbox(plan, limits)
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(LINE_BYTES)
         try:
-            # Duplicates, because a transport closes what it was given, and the sandbox closes its own.
-            incoming, _ = await loop.connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(sandbox.stdout), "rb", 0)
-            )
-            outgoing, protocol = await loop.connect_write_pipe(
-                lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(os.dup(sandbox.stdin), "wb", 0)
-            )
+            reader, writer, transports = await pipe_streams(sandbox.stdout, sandbox.stdin)
         except BaseException:
             sandbox.close()
             raise
-        return cls(sandbox, reader, asyncio.StreamWriter(outgoing, protocol, None, loop), (incoming, outgoing))
+        return cls(sandbox, reader, writer, transports)
 
     def kill(self, why: Ended = Ended.CLOSED) -> None:
         """End everything in it, now; `close` must still be called."""

@@ -151,6 +151,19 @@ MUTATIONS = (
 )
 
 
+# One process whatever the time that the server takes, so that process ids do not depend on it.
+ASK_WHEN_THERE = """\
+python - <<'END'
+import time, urllib.request
+for _ in range(100):
+    try:
+        print(urllib.request.urlopen("http://127.0.0.1:{port}/").status)
+        break
+    except OSError:
+        time.sleep(0.1)
+END"""
+
+
 class Snippet(NamedTuple):
     """A function with a mistake to make in it, and what it must give."""
 
@@ -696,8 +709,7 @@ def serve(agent: Agent) -> Work[None]:
     found = re.search(r"Background PIDs: (\d+)", text)
     pid = found[1] if found else "1"
     ask = f"python -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/{{}}\").status)'"
-    wait = f"for i in $(seq 50); do (echo >/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.1; done; "
-    yield from agent.run("serve-ask", wait + ask.format(""))
+    yield from agent.run("serve-ask", ASK_WHEN_THERE.format(port=port))
     if random.random() < 0.6:
         yield from agent.run("serve-ask/odd", ask.format(f"{random.choice(NOUNS)}.missing") + " 2>&1 | tail -n 1")
     yield from agent.run(
