@@ -24,7 +24,7 @@ PROFILES = {
 INVALID = {
     "terminal": "ls",
     "swe": '{"name": "run", "arguments": {}}',
-    "mcp": '{"name": "list_project"}',
+    "mcp": "list_projects",
     "search": "search",
     "web": "clik('12')",
     "android": '{"action_type": "tap"}',

@@ -85,7 +85,6 @@ def test_a_call_survives_its_text(tool: Tool, arguments: dict[str, Any]) -> None
     ("text", "words"),
     [
         ("get_issue LAMP-2", "not valid JSON"),
-        ('{"name": "get_isue"}', "no tool 'get_isue'; did you mean 'get_issue'"),
         ('{"name": "get_issue", "input": {}}', "unknown key 'input'"),
         ('{"name": 7}', "no 'name'"),
         ('{"name": "get_issue", "arguments": [1]}', "'arguments' must be an object, not an array"),
@@ -220,11 +219,12 @@ def test_structured_content_is_held_to_the_output_schema() -> None:
 def test_the_text_agrees_with_the_structured_content() -> None:
     assert failed(Observation(text=json.dumps({**COMMENT, "id": 41}), structured=COMMENT), SHAPED) == ["text_agrees"]
     assert failed(Observation(text="Comment 40 was added.", structured=COMMENT), SHAPED) == []
+    assert failed(Observation(text='{"a": 1}', structured={"content": '{"a": 1}'}), PLAIN) == []  # a file that is JSON
 
 
 def test_arguments_that_break_the_schema_need_an_error() -> None:
     fine, error = Observation(text="{}"), Observation(text="key: required", is_error=True)
-    for arguments in ({}, {"key": "nonsense"}, {"key": "LAMP-2", "verbose": True}, {"key": 7}):
+    for arguments in ({}, {"key": "nonsense"}, {"key": "LAMP-2", "verbose": True}):
         call = ToolCall(name="get_issue", arguments=arguments)
         assert failed(fine, call) == ["validation_error"]
         assert failed(error, call) == []
@@ -247,6 +247,34 @@ def test_rules_take_any_call_and_any_answer(
 
 def world(*tools: dict[str, Any]) -> World:
     return World.model_validate({"name": "w", "domain": "mcp", "tools": tools})
+
+
+def test_a_tool_that_is_not_there_is_for_the_server_to_refuse() -> None:
+    call = MCP.parse_action('{"name": "get_isue"}', WORLD)
+    assert call == ToolCall(name="get_isue")
+    assert failed(Observation(text="{}"), call) == ["unknown_tool"]
+    assert failed(Observation(text="Error: Unknown tool: get_isue"), call) == []
+    assert failed(Observation(text="Unknown tool: get_isue", is_error=True), call) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"server": {"comand": ["x"]}}, "unknown key 'initial_state.server.comand'; did you mean 'command'"),
+        ({"server": {"command": ["x"]}, "file": {}}, "unknown key 'initial_state.file'; did you mean 'files'"),
+        ({"server": {}}, "give one of command, url and package, not none of them"),
+        ({"server": {"command": ["x"], "url": "http://x"}}, "not command and url"),
+        ({"server": {"command": ["x"], "headers": {"a": "b"}}}, "'headers' does not go with 'command'"),
+        ({"server": {"url": "http://x"}, "setup": ["true"]}, "files and setup are made in the sandbox"),
+    ],
+)
+def test_what_is_wrong_with_a_real_server_is_named(state: dict[str, Any], words: str) -> None:
+    (problem,) = MCP.problems(World(name="w", domain="mcp", initial_state=state))
+    assert words in problem
+
+
+def test_a_real_server_tells_its_tools_itself() -> None:
+    assert MCP.problems(World(name="w", domain="mcp", initial_state={"server": {"command": ["x"]}})) == []
 
 
 def test_what_a_world_lacks_is_named() -> None:
@@ -320,7 +348,7 @@ async def test_a_simulated_server_keeps_the_contract() -> None:
 
     calls = ["list_projects", "get_issue key=LAMP-2", "search_issues text=sync", "list_users"]
     actions = [MCP.from_line(line, WORLD) for line in calls]
-    await check_environment(make, actions, invalid_action='{"name": "nothing"}')
+    await check_environment(make, actions, invalid_action="list_projects")
 
 
 @pytest.mark.anyio

@@ -64,6 +64,8 @@ class Domain:
     """The rules that apply to a predicted observation after these turns (a rule that does not apply is left out)."""
     harness: Callable[[World, Sequence[Turn], ToolCall], HarnessReply | None]
     """What the harness answers itself, in a simulated and in a real environment alike."""
+    deltas: bool = False
+    """Whether an observation is a state of many lines that may be answered as a delta (`domains.delta`)."""
 
     def prompt(self, size: PromptSize) -> str:
         """The system prompt for the simulator, of our own wording: `full`, or `compact` (≤ 250 tokens)."""
@@ -103,8 +105,8 @@ def schema_problem(value: Any, schema: dict[str, Any]) -> str | None:
     return f"{path.lstrip('.') or 'value'}: {error.message}"
 
 
-def parse_tool_call(text: str, known: Sequence[str]) -> ToolCall:
-    """`{"name": …, "arguments": {…}}` to a call of one of the `known` tools.
+def parse_tool_call(text: str, known: Sequence[str] | None) -> ToolCall:
+    """`{"name": …, "arguments": {…}}` to a call of one of the `known` tools (None: of any name).
 
     Arguments are not checked against a schema here: a wrong argument to a known tool is an ordinary
     observation (the server's own validation error), and not an invalid action.
@@ -121,7 +123,7 @@ def parse_tool_call(text: str, known: Sequence[str]) -> ToolCall:
     arguments = value.get("arguments", {})
     if not isinstance(arguments, dict):
         raise ActionError(f"'arguments' must be an object, not {json_kind(arguments)}")
-    if name not in known:
+    if known is not None and name not in known:
         raise ActionError(f"there is no tool {name!r}; {nearest(name, known)}")
     return ToolCall(name=name, arguments=arguments)
 

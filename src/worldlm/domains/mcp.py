@@ -18,10 +18,13 @@ from typing import Any
 
 import json_repair
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.exceptions import SchemaError
+from pydantic import Field, ValidationError, model_validator
 
+from worldlm.core.errors import InputError, nearest
+from worldlm.core.jsonl import describe
 from worldlm.core.text import canonical_json
-from worldlm.core.types import Check, Limits, Observation, Tool, ToolCall, Turn, World
+from worldlm.core.types import Check, JsonObject, Limits, Observation, Text, Tool, ToolCall, Turn, Value, World
 from worldlm.domains.domain import (
     Domain,
     call_from_line,
@@ -32,6 +35,7 @@ from worldlm.domains.domain import (
     schema_problem,
     state_text,
 )
+from worldlm.domains.files import FileEntry, FileState
 
 RESULT_KEYS = ("content", "structuredContent", "isError", "_meta")
 BLOCKS: dict[str, tuple[str, ...]] = {
@@ -44,6 +48,82 @@ BLOCKS: dict[str, tuple[str, ...]] = {
 """Types of content blocks, with the keys that each must have."""
 
 _RESULT_START = re.compile(r'\s*\{\s*["\'](content["\']\s*:\s*\[\s*\{\s*["\']type|structuredContent|isError)\b')
+
+
+# What a real environment starts.
+
+
+class ServerState(Value):
+    """Which server: a command, the address of one that runs already, or a packaged one. Exactly one of the three."""
+
+    command: tuple[Text, ...] = ()
+    """The program and its arguments; it speaks MCP over its standard input and output."""
+    url: Text | None = None
+    """The address of a server that speaks streamable HTTP."""
+    package: Text | None = None
+    """The name of a server that is installed on first use."""
+    args: tuple[Text, ...] = ()
+    """Further arguments of a packaged server."""
+    options: JsonObject = Field(default_factory=dict)
+    """What a packaged server is told besides (its own documentation says what)."""
+    env: dict[str, Text] = Field(default_factory=dict)
+    """Further environment variables. `${NAME}` in a value is our own variable of that name."""
+    headers: dict[str, Text] = Field(default_factory=dict)
+    """HTTP headers, with `${NAME}` as above."""
+    mounts: dict[str, Text] = Field(default_factory=dict)
+    """What the sandbox sees of this machine, read-only: path inside (under `/opt`, say) to our file or folder."""
+    sandbox: bool = True
+    """Whether the command runs in the sandbox. Outside of it, it may do all that you may."""
+    network: bool = False
+    """Whether the sandbox has the network."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "ServerState":
+        given = [
+            name for name, value in (("command", self.command), ("url", self.url), ("package", self.package)) if value
+        ]
+        if len(given) != 1:
+            raise ValueError(f"give one of command, url and package, not {' and '.join(given) or 'none of them'}")
+        takes = {
+            "command": ("env", "mounts", "sandbox", "network"),
+            "url": ("headers",),
+            "package": ("args", "options", "env", "network"),
+        }[given[0]]
+        for name in sorted(self.model_fields_set - {given[0], *takes}):
+            raise ValueError(f"{name!r} does not go with {given[0]!r}, which takes {', '.join(takes)}")
+        return self
+
+
+class McpState(FileState):
+    """What `World.initial_state` of a real MCP environment holds: a server, and the machine that it works on."""
+
+    server: ServerState
+
+
+def server_state(world: World) -> McpState:
+    """The server of a world, with its files. Raises InputError that names the key."""
+    state = world.initial_state
+    if isinstance(state, str) or "server" not in state:
+        raise InputError(
+            f"world {world.name!r}: initial_state has no 'server'; "
+            "a real one needs {command: […]}, {url: …} or {package: NAME}"
+        )
+    try:
+        found = McpState.model_validate(state)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in ("initial_state", *first["loc"]))
+        if first["type"] == "extra_forbidden":
+            inside = first["loc"][0] if len(first["loc"]) > 1 else None
+            models: dict[str, type[Value]] = {"server": ServerState, "files": FileEntry}
+            known = models.get(str(inside), McpState).model_fields
+            raise InputError(f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}") from error
+        raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
+    if (found.files or found.setup) and (found.server.url or not found.server.sandbox):
+        raise InputError(
+            f"world {world.name!r}: initial_state.files and setup are made in the sandbox, and this server is not in it"
+        )
+    return found
 
 
 # Results of the protocol.
@@ -179,8 +259,8 @@ def _tool(world: World, call: ToolCall) -> Tool | None:
 
 
 def parse_action(text: str, world: World) -> ToolCall:
-    """One call of a tool of the server."""
-    return parse_tool_call(text, [tool.name for tool in world.tools])
+    """One call. A tool that is not the server's is for the server to refuse."""
+    return parse_tool_call(text, None)
 
 
 def from_line(line: str, world: World) -> str:
@@ -189,8 +269,13 @@ def from_line(line: str, world: World) -> str:
 
 
 def problems(world: World) -> list[str]:
-    """A server needs tools, each with a name of its own and valid schemas of objects."""
-    if not world.tools:
+    """A server needs tools, each with a name of its own and valid schemas of objects. (A real one tells its own.)"""
+    if isinstance(world.initial_state, dict) and "server" in world.initial_state:
+        try:
+            server_state(world)
+        except InputError as error:
+            return [str(error)]
+    elif not world.tools:
         return ["tools is empty: an MCP world needs the server's tools with their schemas"]
     found = []
     names = [tool.name for tool in world.tools]
@@ -228,7 +313,10 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
     """Structured content against the output schema, arguments against the input schema, text against structure."""
     tool = _tool(world, call)
     if tool is None:
-        return ()
+        # Some servers say so in an ordinary result.
+        refused = observation.is_error or "unknown tool" in observation.text.lower()
+        message = f"the server has no tool {call.name!r}, so the result must have isError true"
+        return (Check(rule="unknown_tool", passed=refused, message=message),)
     checks = []
     breach = _certain_breach(call.arguments, tool.parameters)
     if breach is not None:
@@ -252,7 +340,8 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
         message = f"structuredContent: {problem}" if problem else ""
         checks.append(Check(rule="output_schema", passed=problem is None, message=message))
     said, structured = _load(observation.text), observation.structured
-    if isinstance(structured, dict) and isinstance(said, dict) and not _has_result_shape(said):
+    quoted = isinstance(structured, dict) and observation.text in structured.values()  # the text of a file, say
+    if isinstance(structured, dict) and isinstance(said, dict) and not quoted and not _has_result_shape(said):
         checks.append(
             Check(
                 rule="text_agrees",
@@ -264,16 +353,12 @@ def check(world: World, turns: Sequence[Turn], call: ToolCall, observation: Obse
 
 
 def _certain_breach(arguments: dict[str, Any], schema: dict[str, Any]) -> str | None:
-    """A breach that every server reports. (Some turn a string into the number or list that they want.)"""
+    """A breach that every server reports. (Values of another type some convert, and some take as they are.)"""
     for error in Draft202012Validator(schema).iter_errors(arguments):
-        if not _may_be_coerced(error):
+        if error.validator not in ("type", "anyOf", "oneOf"):
             path = ".".join(map(str, error.absolute_path))
             return f"{path}: {error.message}" if path else error.message
     return None
-
-
-def _may_be_coerced(error: ValidationError) -> bool:
-    return error.validator in ("type", "anyOf", "oneOf") and isinstance(error.instance, str)
 
 
 MCP = Domain(
