@@ -82,4 +82,4 @@ def test_a_model_policy_acts_with_an_instruction(cli: Cli, world: Path, model: s
 def test_an_unknown_policy_is_wrong_usage(cli: Cli, world: Path, tmp_path: Path, policy: str) -> None:
     result = cli("collect", "terminal", "--world", world, "--policy", policy, "--out", tmp_path / "x.jsonl")
     assert result.code == 2
-    assert "neither explorer, script:FILE nor model:M" in result.error
+    assert "none of explorer, script:FILE, solutions:SERVER, model:M" in result.error

@@ -22,6 +22,7 @@ from worldlm.core.text import canonical_json, digest
 from worldlm.core.types import DOMAIN_NAMES, DomainName, Trajectory, World
 from worldlm.domains import get_domain
 from worldlm.real import make_environment, world_files
+from worldlm.real.servers import solutions
 from worldlm.rollout import (
     Job,
     ModelPolicy,
@@ -69,7 +70,8 @@ def collect(
         typer.Option("--out", metavar="TRAJ.jsonl", help="Append the episodes to this file (all: to this folder)."),
     ],
     policy: Annotated[
-        str, typer.Option(help="What acts: explorer, script:FILE or model:M (M as in `simulate --model`).")
+        str,
+        typer.Option(help="What acts: explorer, script:FILE, solutions:SERVER or model:M (as in `simulate --model`)."),
     ] = "explorer",
     world: Annotated[
         list[str] | None,
@@ -214,7 +216,21 @@ def _acting(domain: DomainName, worlds: Sequence[World], request: Request, concu
             return model, lambda _: ModelPolicy(model, get_domain(domain), profile, instruction)
 
         return Acting(RolloutLimits(turns=most), canonical_json([source, request.profile, instruction, most]), start)
-    raise InputError(f"--policy {request.policy!r} is neither explorer, script:FILE nor model:M")
+    raise InputError(f"--policy {request.policy!r} is none of explorer, script:FILE, solutions:SERVER, model:M")
+
+
+def _solved(domain: DomainName, server: str, names: Sequence[str]) -> tuple[list[World], Acting]:
+    """The tasks that a packaged MCP server brings with their solutions: the world of each, and what replays them."""
+    if domain != "mcp" or names:
+        raise InputError(
+            "--policy solutions:SERVER is for `collect mcp`, in the worlds of the tasks: leave --world out"
+        )
+    tasks = list(solutions(server))
+    policies = [ScriptPolicy(actions, f"solution:{task}") for _, actions, task in tasks]
+    limits = RolloutLimits(turns=1 + max(len(actions) for _, actions, _ in tasks))
+    settings = canonical_json(["solutions", server])
+    worlds = [place for place, _, _ in tasks]
+    return worlds, Acting(limits, settings, lambda: (None, lambda seed: policies[seed % len(policies)]))
 
 
 class Episode(NamedTuple):
@@ -259,12 +275,16 @@ def _collect_domain(
     domain: DomainName, names: Sequence[str], request: Request, output: Path, agree: Path | None, as_json: bool | None
 ) -> Summary:
     """Record one domain's episodes and report on them (`as_json` None: leave that to the caller)."""
-    worlds = _worlds(domain, names)
-    for place in worlds:
-        make_environment(place)  # a world that is no good is refused before anything starts
     episodes = request.episodes or 1
     concurrency = request.concurrency or min(SIZES[domain].concurrency, episodes)
-    acting = _acting(domain, worlds, request, concurrency)
+    kind, _, source = request.policy.partition(":")
+    if kind == "solutions":
+        worlds, acting = _solved(domain, source, names)
+    else:
+        worlds = _worlds(domain, names)
+        acting = _acting(domain, worlds, request, concurrency)
+    for place in worlds:
+        make_environment(place)  # a world that is no good is refused before anything starts
     earlier = records(read_trajectories(agree).items) if agree else None
     with ExitStack() as stack:
         writer = stack.enter_context(JsonlWriter(output))
