@@ -21,6 +21,7 @@ VERBS = {
     "worlds": "List, show and check worlds.",
     "models": "List models and fetch the embedded one.",
     "collect": "Record trajectories of a real environment.",
+    "data": "Bring trajectories of others in, write them for others, check files.",
 }
 """Each verb with its line in the help. `worldlm.cli.VERB` holds its typer application, `app`."""
 

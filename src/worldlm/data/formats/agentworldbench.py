@@ -1,0 +1,325 @@
+r"""AgentWorldBench: samples, each of which asks for the observation of one turn of a real trajectory.
+
+One JSON lines file a domain, `DOMAIN_test.jsonl`. `prompt` and `response` hold the action and the observation of every
+turn, wrapped; the first action may show the state that it is done in:
+
+    ### Turn 1
+    **Current State:**
+    user@box:~$
+
+    **Action:**
+    ```json
+    [{"keystrokes": "ls\n", "duration": 1.0}]
+    ```
+
+    **Environment Observation:**
+    user@box:~$ ls
+    …
+
+Inside, actions and observations are what is wrapped, byte for byte. A text that is not wrapped in just this way is kept
+whole beside it (`Turn.raw_action`, `Observation.raw`), so that reading and writing give the sample's texts again.
+A sample is one trajectory; its id says which turn was asked for.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from worldlm.core.outcomes import Outcome
+from worldlm.core.types import DOMAIN_NAMES, DomainName, Observation, Profile, Trajectory, Turn
+from worldlm.data.formats.format import (
+    Format,
+    Reading,
+    RecordError,
+    Source,
+    WriteOptions,
+    Written,
+    make_trajectory,
+    make_world,
+    parse,
+)
+from worldlm.data.report import Losses
+from worldlm.domains import get_domain
+from worldlm.domains.render import system_message
+
+SOURCE = "AgentWorldBench"
+RESPONSE_HEAD = "**Environment Observation:**\n"
+STATE_HEAD = "**Current State:**\n"
+ACTION_HEAD = "**Action:**\n"
+PROFILE = Profile(name="agentworldbench", thinking=True)
+"""How our own trajectories' system prompts are written."""
+MISSING = "the source holds no observation for this turn"
+
+_ACTION = re.compile(r"\*\*Action:\*\*\n```(?P<fence>\w*)\n(?P<action>.*)\n```", re.DOTALL)
+_HEAD = re.compile(r"### Turn \d+\n")
+_LOOSE = re.compile(r".*?\*\*Action:\*\*\s*```\w*\n(?P<action>.*?)\n?```\s*", re.DOTALL)
+_ID = re.compile(r"(?P<task>.*)#(?P<id>-?\d+)@(?P<turn>\d+)/(?P<total>\d+)(?:-\d+)?", re.DOTALL)
+
+
+class Sample(Source):
+    """A line. `prompt` and `response` may be one text: then there is one turn."""
+
+    task: str
+    id: int
+    system_str: str
+    prompt: list[str] = Field(min_length=1)
+    response: list[str]
+    current_prompt: str | None = None
+    turn_idx: int = Field(ge=1)
+    total_turns: int | None = None
+
+    @field_validator("prompt", "response", mode="before")
+    @classmethod
+    def _one(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @property
+    def domain(self) -> str:
+        """The domain: the part of `task` after the last `/`."""
+        return self.task.rpartition("/")[2]
+
+
+# Wrapping.
+
+
+def wrap_action(number: int, action: str, state: str | None = None) -> str:
+    """The text of turn `number` (from 1): the action in its fence and, if given, the state before it."""
+    shown = f"{STATE_HEAD}{state}\n\n" if state is not None else ""
+    return f"### Turn {number}\n{shown}{ACTION_HEAD}```{_fence(action)}\n{action}\n```"
+
+
+def unwrap_action(text: str, state: str | None = None) -> tuple[str, str | None]:
+    """Action and state (None where there is none) of a text that `wrap_action` made.
+
+    `state` is what the state is known to be, if it is: a state may itself hold what looks like an action. Raises
+    ValueError for a text that is wrapped in another way.
+    """
+    head = _HEAD.match(text)
+    if head is None:
+        raise ValueError("the text does not begin with '### Turn N'")
+    number = int(head[0][len("### Turn ") : -1])
+    body = text[head.end() :]
+    if not body.startswith(STATE_HEAD):
+        found: tuple[str, str | None] | None = _action_in(body)
+    else:
+        rest = body[len(STATE_HEAD) :]
+        if state is not None and rest.startswith(f"{state}\n\n{ACTION_HEAD}"):
+            end = len(state)
+        else:
+            end = rest.find(f"\n\n{ACTION_HEAD}```")
+        found = None
+        if end >= 0 and (inner := _action_in(rest[end + 2 :])) is not None:
+            found = inner[0], rest[:end]
+    if found is None or wrap_action(number, *found) != text:
+        raise ValueError("the action is not wrapped as '**Action:**' and a fence")
+    return found
+
+
+def _action_in(text: str) -> tuple[str, None] | None:
+    match = _ACTION.fullmatch(text)
+    return (match["action"], None) if match else None
+
+
+def _fence(action: str) -> str:
+    try:
+        json.loads(action)
+    except (ValueError, RecursionError):
+        return "python"
+    return "json"
+
+
+def wrap_observation(text: str) -> str:
+    """The text of a response."""
+    return RESPONSE_HEAD + text
+
+
+def unwrap_observation(text: str) -> str | None:
+    """What a response wraps; None where it is wrapped in another way."""
+    return text[len(RESPONSE_HEAD) :] if text.startswith(RESPONSE_HEAD) else None
+
+
+# Reading.
+
+
+def sniff(value: Any) -> str | None:
+    """`task`, `prompt` and `response`."""
+    return "1" if isinstance(value, dict) and {"task", "prompt", "response", "system_str"} <= set(value) else None
+
+
+def parse_sample(value: Any, reading: Reading) -> Sample:
+    """A line as a sample. Raises RecordError that names the sample and the key."""
+    named = f"sample {value.get('id')}: " if isinstance(value, dict) and "id" in value else ""
+    try:
+        sample = parse(Sample, value, reading)
+    except RecordError as error:
+        raise RecordError(f"{named}{error}") from None
+    count = len(sample.prompt)
+    if sample.domain not in DOMAIN_NAMES:
+        raise RecordError(f"{named}task: {sample.task!r} names no domain; it is one of {', '.join(DOMAIN_NAMES)}")
+    if sample.turn_idx > count:
+        raise RecordError(f"{named}turn_idx: {sample.turn_idx}, and prompt has {count} turns")
+    if len(sample.response) > count:
+        raise RecordError(f"{named}response: {len(sample.response)} texts, and prompt has {count}")
+    if sample.turn_idx > len(sample.response):
+        raise RecordError(f"{named}response: {len(sample.response)} texts, and turn_idx is {sample.turn_idx}")
+    if sample.current_prompt is not None and sample.current_prompt != sample.prompt[sample.turn_idx - 1]:
+        raise RecordError(f"{named}current_prompt: it differs from prompt[{sample.turn_idx - 1}]")
+    for key in ("prompt", "response"):
+        if isinstance(value[key], str):
+            reading.changed(f"{key} is one text: it becomes a list of one")
+    return sample
+
+
+def read(value: Any, reading: Reading) -> list[Trajectory]:
+    """The trajectory of a sample."""
+    return [trajectory_of(parse_sample(value, reading), reading)]
+
+
+def trajectory_of(sample: Sample, reading: Reading) -> Trajectory:
+    """A sample's trajectory: its system prompt is the context, the state before turn 1 the first observation."""
+    domain: DomainName = sample.domain  # type: ignore[assignment]
+    world = make_world(reading, f"{sample.task}-{sample.id}", domain, sample.system_str)
+    initial: Observation | None = None
+    turns: list[Turn] = []
+    for index, text in enumerate(sample.prompt):
+        where = f"prompt[{index}]"
+        raw: str | None = None
+        try:
+            action, state = unwrap_action(text)
+        except ValueError as error:
+            match = _LOOSE.fullmatch(text)
+            action, state, raw = (match["action"] if match else text), None, text
+            reading.changed(f"{error}; the text is kept whole beside the action", where)
+        if index == 0 and state is not None:
+            initial = Observation(text=state)
+        if raw is None and wrap_action(index + 1, action, (state or None) if index == 0 else None) != text:
+            raw = text
+            reading.changed(
+                "a turn with another number, or with a state in the middle, is kept whole beside the action", where
+            )
+        if index < len(sample.response):
+            turns.append(
+                Turn(action=action, raw_action=raw, observation=_observed(sample.response[index], reading, index))
+            )
+        else:
+            reading.dropped("a turn without an observation: nothing to predict", where)
+            turns.append(
+                Turn(
+                    action=action,
+                    raw_action=raw,
+                    observation=None,
+                    outcome=Outcome.INFRASTRUCTURE_FAILED,
+                    detail=MISSING,
+                )
+            )
+    total = sample.total_turns if sample.total_turns is not None else len(sample.prompt)
+    key = f"{sample.task}#{sample.id}@{sample.turn_idx}/{total}"
+    made = make_trajectory(reading, key, world, initial, turns, source=SOURCE)
+    return made.model_copy(update={"id": key})
+
+
+def _observed(text: str, reading: Reading, index: int) -> Observation:
+    inner = unwrap_observation(text)
+    if inner is not None:
+        return Observation(text=inner)
+    reading.changed("a response without its heading is kept whole beside the observation", f"response[{index}]")
+    return Observation(text=text, raw=text)
+
+
+# Writing.
+
+
+def write(trajectories: Iterable[Trajectory], options: WriteOptions, losses: Losses) -> Iterator[Written]:
+    """Samples, in a file of their domain. What was read from this format is written as it was."""
+    numbers = dict.fromkeys(DOMAIN_NAMES, 0)
+    for trajectory in trajectories:
+        domain = trajectory.world.domain
+        match = _ID.fullmatch(trajectory.id) if trajectory.origin.source == SOURCE else None
+        if match is not None:
+            yield Written(f"{domain}_test.jsonl", _same_sample(trajectory, match))
+            continue
+        texts = _texts(trajectory, losses)
+        if not texts:
+            losses.dropped("a trajectory without a turn that has an observation", trajectory.id)
+            continue
+        _tell_losses(trajectory, losses)
+        first = trajectory.initial.text if trajectory.initial else ""
+        shown = first or None
+        prompt = [
+            wrap_action(number, action, shown if number == 1 else None) for number, (action, _) in enumerate(texts, 1)
+        ]
+        system = system_message(get_domain(domain), trajectory.world, PROFILE, Observation(text=""))
+        response = [wrap_observation(text) for _, text in texts]
+        for turn in range(1, len(texts) + 1) if options.every_turn else (len(texts),):
+            numbers[domain] += 1
+            sample = _sample(domain, numbers[domain], system, prompt, response, turn, len(texts))
+            yield Written(f"{domain}_test.jsonl", sample)
+
+
+def _texts(trajectory: Trajectory, losses: Losses) -> list[tuple[str, str]]:
+    """Action and observation of each turn that has one, as a model would be shown them."""
+    domain = get_domain(trajectory.world.domain)
+    texts = []
+    for number, turn in enumerate(trajectory.turns, 1):
+        if turn.observation is None:
+            losses.dropped(f"a turn without an observation ({turn.outcome.value})", f"{trajectory.id}: turn {number}")
+        else:
+            texts.append((turn.action, domain.write_observation(turn.observation)))
+    return texts
+
+
+def _tell_losses(trajectory: Trajectory, losses: Losses) -> None:
+    losses.dropped("origin, ending, usage and what else is not in the texts", trajectory.id)
+    losses.changed("world, tools and states are the system prompt", trajectory.id)
+
+
+def _same_sample(trajectory: Trajectory, match: re.Match[str]) -> dict[str, Any]:
+    state = trajectory.initial.text if trajectory.initial and trajectory.initial.text else None
+    prompt = [
+        _or(turn.raw_action, wrap_action(number, turn.action, state if number == 1 else None))
+        for number, turn in enumerate(trajectory.turns, 1)
+    ]
+    seen = [turn.observation for turn in trajectory.turns if turn.observation is not None]
+    response = [_or(observation.raw, wrap_observation(observation.text)) for observation in seen]
+    return _sample(
+        match["task"],
+        int(match["id"]),
+        trajectory.world.context,
+        prompt,
+        response,
+        int(match["turn"]),
+        int(match["total"]),
+    )
+
+
+def _or(raw: str | None, wrapped: str) -> str:
+    return wrapped if raw is None else raw
+
+
+def _sample(
+    task: str, number: int, system: str, prompt: Sequence[str], response: Sequence[str], turn: int, total: int
+) -> dict[str, Any]:
+    return {
+        "task": task,
+        "id": number,
+        "system_str": system,
+        "prompt": list(prompt),
+        "response": list(response),
+        "current_prompt": prompt[turn - 1],
+        "turn_idx": turn,
+        "total_turns": total,
+    }
+
+
+AGENTWORLDBENCH = Format(
+    name="agentworldbench",
+    summary="Samples of AgentWorldBench; a JSON lines file a domain",
+    versions=("1",),
+    sniff=sniff,
+    read=read,
+    write=write,
+    many_files=True,
+)
