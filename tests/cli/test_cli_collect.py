@@ -83,3 +83,77 @@ def test_an_unknown_policy_is_wrong_usage(cli: Cli, world: Path, tmp_path: Path,
     result = cli("collect", "terminal", "--world", world, "--policy", policy, "--out", tmp_path / "x.jsonl")
     assert result.code == 2
     assert "none of explorer, script:FILE, solutions:SERVER, model:M" in result.error
+
+
+def test_an_explorer_goes_over_worlds_and_the_same_seeds_agree(cli: Cli, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    base = (
+        "collect",
+        "terminal",
+        "--world",
+        "terminal-data",
+        "--world",
+        "terminal-notes",
+        "--episodes",
+        3,
+        "--turns",
+        6,
+    )
+    report = cli(*base, "--out", first, "--seed", 5, "--json").json
+    assert (report["recorded"], report["failed_turns"]) == (3, {})
+    assert report["distinct_actions"] > 9
+    assert sum(report["turns_by_family"].values()) == report["turns"]
+    names = [trajectory.world.name for trajectory in read_trajectories(first).items]
+    assert sorted(names) == ["terminal-data", "terminal-notes", "terminal-notes"]
+
+    again = cli(*base, "--out", second, "--seed", 5, "--agree", first, "--json").json
+    assert again["compared_turns"] == again["turns"] == report["turns"]
+    assert again["same_action_share"] > 0.9
+    assert again["same_observation_share"] > 0.8
+    other = cli(*base, "--out", second, "--seed", 50, "--agree", first)
+    assert "0 turns in both" in other.out
+
+
+def test_two_collections_cannot_write_one_file(
+    cli: Cli, start: Callable[..., "subprocess.Popen[str]"], world: Path, tmp_path: Path
+) -> None:
+    out, script = tmp_path / "real.jsonl", tmp_path / "script.txt"
+    script.write_text('[{"keystrokes": "sleep 30\\n", "duration": 40}]\n')
+    base = ("collect", "terminal", "--world", world, "--policy", f"script:{script}", "--out", out)
+    process = start(*base)
+    deadline = time.monotonic() + 30
+    while not out.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+    refused = cli(*base, "--seed", 9)
+    assert (refused.code, "is being written already" in refused.error) == (2, True)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+
+
+def test_a_world_whose_set_up_fails_is_counted_and_the_others_go_on(cli: Cli, tmp_path: Path) -> None:
+    for name, setup in (("good", "true"), ("bad", "false")):
+        state = f"{{setup: ['{setup}'], files: {{a.py: ''}}}}"
+        text = f"name: {name}\ndomain: swe\ncontext: A folder.\ninitial_state: {state}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    out = tmp_path / "real.jsonl"
+    worlds = ("--world", tmp_path / "bad.yaml", "--world", tmp_path / "good.yaml")
+    report = cli("collect", "swe", *worlds, "--episodes", 4, "--turns", 3, "--out", out, "--json").json
+    assert report["recorded"] == 4
+    assert report["endings"]["failed"] == 2
+    failed = [t for t in read_trajectories(out).items if t.ending.kind is EndingKind.FAILED]
+    assert all(t.initial is None and t.ending.detail for t in failed)
+    assert {t.world.name for t in failed} == {"bad"}
+
+
+def test_all_domains_in_one_command(cli: Cli, tmp_path: Path) -> None:
+    report = cli("collect", "all", "--episodes", 1, "--turns", 2, "--out", tmp_path / "all", "--json").json
+    assert set(report["domains"]) | set(report["left_out"]) == {
+        *("terminal", "swe", "mcp", "search", "web", "android", "os")
+    }
+    for name, figures in report["domains"].items():
+        assert figures["recorded"] == 1, name
+        assert (tmp_path / "all" / f"{name}.jsonl").exists()
+    assert "adb" in report["left_out"]["android"]
+    assert "terminal" in report["domains"]
