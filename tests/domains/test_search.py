@@ -1,6 +1,7 @@
 """Search: calls, result blocks, agreement of pages with results, and a memory that forgets nothing."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import pytest
@@ -13,14 +14,19 @@ from worldlm.core.types import Control, Observation, Profile, ToolCall, Turn
 from worldlm.domains import get_domain
 from worldlm.domains.search import (
     NOTHING,
+    PAGE_CHARS,
     SEARCH,
     TOOLS,
+    DocumentSource,
     SearchResult,
+    format_date,
+    format_page,
     format_results,
     format_searches,
     is_date,
     parse_results,
     parse_searches,
+    search_state,
     world_pages,
 )
 from worldlm.simulate import SimulatedEnvironment, load_world
@@ -364,3 +370,48 @@ async def test_a_simulated_engine_keeps_the_contract() -> None:
     lines = ["petrel", "dict_memory action=add key=a value=b", "dict_memory action=get key=a", PETREL]
     actions = [SEARCH.from_line(line, WORLD) for line in lines]
     await check_environment(make, actions, invalid_action="petrel")
+
+
+# Real documents, long pages, dates.
+
+
+@given(st.dates())
+def test_a_date_is_written_as_results_have_it(day: date) -> None:
+    assert is_date(format_date(day))
+
+
+def test_no_date_is_written_so() -> None:
+    assert format_date(None) == "N/A"
+
+
+@given(st.text(max_size=40), st.integers(0, 3))
+def test_a_page_is_whole_or_says_how_much_of_it_is_shown(line: str, times: int) -> None:
+    text = f"{line}\n" * (times * 8000 // (len(line) + 1))
+    page = format_page("Title", text)
+    whole = f"# Title\n\n{text}".rstrip()
+    if len(whole) <= PAGE_CHARS:
+        assert page == whole
+        return
+    shown, _, mark = page.rpartition("\n\n")
+    assert whole.startswith(shown)
+    assert len(shown) <= PAGE_CHARS
+    assert mark == f"[Cut: characters 1–{len(shown):,} of {len(whole):,} are shown]"
+
+
+def test_documents_of_a_world_have_short_forms() -> None:
+    documents = ["foldoc", "./notes", "~/x.md", {"path": "a", "name": "b", "url": "https://b.example/"}]
+    world = WORLD.model_copy(update={"initial_state": {"documents": documents}, "hidden_state": None})
+    state = search_state(world)
+    assert state is not None
+    assert state.documents == (
+        DocumentSource(name="foldoc"),
+        DocumentSource(path="./notes"),
+        DocumentSource(path="~/x.md"),
+        DocumentSource(path="a", name="b", url="https://b.example/"),
+    )
+    assert SEARCH.problems(world) == []
+    one = world.model_copy(update={"initial_state": {"documents": "./notes"}})
+    assert search_state(one) == search_state(world.model_copy(update={"initial_state": {"documents": ["./notes"]}}))
+    assert search_state(WORLD) is None
+    wrong = world.model_copy(update={"initial_state": {"docments": []}})
+    assert SEARCH.problems(wrong) == ["unknown key 'initial_state.docments'; did you mean 'documents'?"]

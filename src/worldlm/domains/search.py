@@ -13,7 +13,10 @@ or `N/A`. Several queries are answered in order, each under a heading. Nothing f
     Snippet: What each class of ship pays …
     Date: Mar 3, 2027
 
-`web_extractor`: the page as Markdown; its first line is `# ` and the title that results give for this address.
+`web_extractor`: the page as Markdown; its first line is `# ` and the title that results give for this address. Of
+a page of more than 16,000 characters that many are given, up to the end of a line, and the last line says so:
+
+    [Cut: characters 1–15,871 of 45,310 are shown]
 
 `dict_memory` is answered by the harness, exactly, from what was stored before: `Added "key".`, `Updated "key".`,
 `Removed "key".`, or the stored value as it stands; a `get` without a key lists the keys (`Keys: "a", "b"`, or
@@ -22,18 +25,23 @@ or `N/A`. Several queries are answered in order, each under a heading. Nothing f
 Whatever fails is one line that begins with `Error: `.
 
 A world may hold its index in `hidden_state.pages`, a list of `{url, title, date, text}`; then titles and dates of
-these pages are checked against it.
+these pages are checked against it. Or `initial_state.documents` says what a real index is made of, as a list of
+
+- the name of a collection (`python`, `foldoc`, `git`, …; one that is not there says how to get it),
+- the path of a file or folder, which has a `/` in it or begins with `.` or `~`,
+- a mapping: `path`, `name`, `url` (the address under which its files stand; `https://NAME.example/` by default) and
+  `files` (which files of a folder: `*.md`); `pages`, how many there are, is filled in when the environment starts.
 """
 
 import re
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from worldlm.core.errors import ActionError
+from worldlm.core.errors import ActionError, InputError, nearest
 from worldlm.core.jsonl import describe
 from worldlm.core.text import canonical_json
 from worldlm.core.types import Check, Limits, Observation, Text, Tool, ToolCall, Turn, Value, World
@@ -52,6 +60,8 @@ from worldlm.domains.domain import (
 MAX_RESULTS = 10
 """Results that one query gives at most."""
 NOTHING = "No results found."
+PAGE_CHARS = 16_000
+"""Characters of a page that are given at most."""
 LOOK_BACK = 200
 """Turns that a rule looks back for what was said of a page."""
 
@@ -125,6 +135,56 @@ class Page(Value):
     text: Text = ""
 
 
+class DocumentSource(Value):
+    """Documents that a real index is made of: a collection by its name, or a file or folder by its path."""
+
+    name: Text = Field(default="", pattern=r"^[a-z0-9._-]*$")
+    path: Text | None = None
+    url: Text | None = Field(default=None, pattern=r"^https?://\S+/$")
+    files: Text | None = Field(default=None, min_length=1)
+    pages: int | None = None
+
+    @model_validator(mode="after")
+    def _has_a_name(self) -> "DocumentSource":
+        if not self.name and not self.path:
+            raise ValueError("it has neither 'name' (of a collection) nor 'path' (of a file or folder)")
+        return self
+
+
+class SearchState(Value):
+    """What `World.initial_state` holds in this domain when it is a mapping."""
+
+    documents: tuple[DocumentSource, ...] = Field(default=(), min_length=1)
+
+    @field_validator("documents", mode="before")
+    @classmethod
+    def _short_form(cls, documents: object) -> object:
+        entries = documents if isinstance(documents, list | tuple) else [documents]
+        return [_source(entry) if isinstance(entry, str) else entry for entry in entries]
+
+
+def _source(text: str) -> dict[str, str]:
+    return {"path": text} if "/" in text or text.startswith((".", "~")) else {"name": text}
+
+
+def search_state(world: World) -> SearchState | None:
+    """What a real index of this world is made of; None where the world does not say.
+
+    Raises InputError that names the key.
+    """
+    if not isinstance(world.initial_state, Mapping) or not world.initial_state:
+        return None
+    try:
+        return SearchState.model_validate(world.initial_state)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "extra_forbidden":
+            known = SearchState.model_fields if len(first["loc"]) == 1 else DocumentSource.model_fields
+            where = ".".join(str(part) for part in ("initial_state", *first["loc"]))
+            raise InputError(f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}") from error
+        raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
+
+
 _BLOCK = re.compile(r"\[([1-9]\d{0,2})\] (\S+)\nTitle: ([^\n]+)\nSnippet: ([^\n]+)\nDate: ([^\n]+)")
 _FIELDS = ("[N] URL", "Title: …", "Snippet: …", "Date: …")
 
@@ -179,6 +239,24 @@ def parse_searches(text: str, queries: Sequence[str]) -> list[list[SearchResult]
         found.append(parse_results(body[:end]))
         text = body[end + 2 :]
     return found
+
+
+def format_page(title: str, text: str) -> str:
+    """A page as `web_extractor` gives it."""
+    page = f"# {title}\n\n{text}".rstrip()
+    if len(page) <= PAGE_CHARS:
+        return page
+    end = page.rfind("\n", PAGE_CHARS // 2, PAGE_CHARS)
+    shown = page[: end if end > 0 else PAGE_CHARS].rstrip()
+    return f"{shown}\n\n[Cut: characters 1–{len(shown):,} of {len(page):,} are shown]"
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def format_date(day: date | None) -> str:
+    """A date as results give it: `Mon D, YYYY`, or `N/A`."""
+    return f"{_MONTHS[day.month - 1]} {day.day}, {day.year:04}" if day else "N/A"
 
 
 def heading(query: str) -> str:
@@ -249,8 +327,13 @@ def from_line(line: str, world: World) -> str:
 
 
 def problems(world: World) -> list[str]:
-    """A search world needs something to find: pages in its hidden state, or words there about what exists."""
+    """A search world needs something to find: documents, or pages or a text about pages in its hidden state."""
     if not world.hidden_state:
+        try:
+            if search_state(world) is not None:
+                return []
+        except InputError as error:
+            return [str(error)]
         return ["hidden_state is empty: a search world needs 'pages' (url, title, date, text), or a text about them"]
     if not isinstance(world.hidden_state, dict) or "pages" not in world.hidden_state:
         return []
