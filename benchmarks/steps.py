@@ -81,9 +81,7 @@ async def main(turns: int, predicted: int, tokens: int, price: float) -> None:
         )
     if hosted:
         tokens_each = mean(u.prompt_tokens + u.completion_tokens for u in hosted)
-        print(
-            f"\nReal steps and the embedded model cost no money. At ${price:g} a million tokens, a hosted model would take"
-        )
+        print(f"\nReal steps and embedded ones cost no money. At ${price:g} a million tokens a hosted model would take")
         print(f"${tokens_each * price / 1e6:.5f} a simulated step ({tokens_each:.0f} tokens on average).")
     await model.close()  # type: ignore[attr-defined]
 

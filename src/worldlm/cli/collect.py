@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
+import anyio
 import typer
 
 from worldlm.cli.build import ModelOptions, build_model, closing
-from worldlm.cli.console import note, progress, show, show_json, show_rows
+from worldlm.cli.console import note, progress, show, show_json, show_rows, waiting
 from worldlm.cli.signals import Signals, run
 from worldlm.core.errors import InputError, SetupError, WorldlmError, nearest
 from worldlm.core.jsonl import JsonlWriter, read_trajectories
@@ -153,7 +154,7 @@ def _collect_all(request: Request, output: Path, agree: Path | None, as_json: bo
         show_json({"folder": str(output), "domains": done, "left_out": left_out})
     else:
         show_rows(_table(done))
-        for name, why in left_out.items():
+        for name, why in {**left_out, **{w: y for f in done.values() for w, y in f["left_out"].items()}}.items():
             show(f"{name}: left out: {why}")
     if not any(figures["turns"] or figures["already_there"] for figures in done.values()):
         raise WorldlmError("nothing was collected")
@@ -288,13 +289,18 @@ def _collect_domain(
     earlier = records(read_trajectories(agree).items) if agree else None
     with ExitStack() as stack:
         writer = stack.enter_context(JsonlWriter(output))
+        summary = Summary(planned=episodes, earlier=earlier)
         plan = _plan(output, worlds, acting, request)
-        summary = Summary(planned=episodes, already=episodes - len(plan), earlier=earlier)
+        if plan and kind != "solutions":
+            refused = _refused(worlds, concurrency, keep=bool(names))
+            summary.left_out = refused if not names else {}
+            worlds = [place for place in worlds if place.name not in summary.left_out]
+            plan = _plan(output, worlds, acting, request)
+        summary.already = episodes - len(plan)
         model, make_policy = acting.start()
 
         async def work(signals: Signals) -> None:
             async with closing(model):
-                await _try_out([episode.world for episode in plan])
                 await _record(domain, plan, make_policy, acting.limits, concurrency, writer, summary)
 
         started = time.perf_counter()
@@ -307,24 +313,45 @@ def _collect_domain(
     return summary
 
 
-async def _try_out(worlds: Sequence[World]) -> None:
-    """Start one environment and close it: where none can be started, nothing is recorded.
+def _refused(worlds: Sequence[World], concurrency: int, *, keep: bool) -> dict[str, str]:
+    """The worlds that cannot be started here, with why. Raises SetupError when there is no other."""
 
-    Raises the last world's SetupError when no world can be started.
+    async def work(signals: Signals) -> dict[str, str]:
+        return await _try_out(worlds, concurrency)
+
+    with waiting("starting each world once"):
+        refused = run(work)
+    if len(refused) == len({place.name for place in worlds}):
+        raise SetupError(next(iter(refused.values())))
+    if not keep:
+        for name, why in refused.items():
+            note(f"world {name} is left out: {why}")
+    return refused
+
+
+async def _try_out(worlds: Sequence[World], concurrency: int) -> dict[str, str]:
+    """Start an environment of each world and close it: which worlds cannot be started, and why.
+
+    Besides, what is fetched or built once (packages, indexes) is there afterwards.
     """
-    refused: SetupError | None = None
-    for place in {place.name: place for place in worlds}.values():
-        environment = make_environment(place)
-        try:
-            await environment.reset(place.seed)
-        except SetupError as error:
-            refused = error
-        else:
-            return
-        finally:
-            await environment.close()
-    if refused:
-        raise refused
+    refused: dict[str, str] = {}
+    limiter = anyio.CapacityLimiter(concurrency)
+
+    async def try_one(place: World) -> None:
+        async with limiter:
+            environment = make_environment(place)
+            try:
+                await environment.reset(place.seed)
+            except SetupError as error:
+                refused[place.name] = str(error)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await environment.close()
+
+    async with anyio.create_task_group() as group:
+        for place in worlds:
+            group.start_soon(try_one, place)
+    return refused
 
 
 async def _record(
@@ -364,6 +391,8 @@ def _report(summary: Summary, path: Path, as_json: bool) -> None:
     show(f"{summary.endings.total()} of {summary.planned} episodes recorded in {path}{there}; endings: {endings}")
     rate = figures["turns_per_second"] or 0
     show(f"{summary.turns} turns in {summary.seconds:.1f} s ({rate:.1f} turns/s); failed turns: {failed}")
+    if summary.left_out:
+        show(f"left out, because they cannot be started here: {', '.join(summary.left_out)}")
     if summary.turns:
         show(
             f"{figures['distinct_actions']} distinct actions of {figures['families']} families; unchanged observations "

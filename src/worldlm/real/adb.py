@@ -154,7 +154,7 @@ class Claim:
 @cache
 def _library() -> Any:
     try:
-        import adbutils  # type: ignore[import-untyped]
+        import adbutils
     except ImportError as error:
         raise SetupError("android needs adbutils: pip install 'worldlm[real]'") from error
     return adbutils

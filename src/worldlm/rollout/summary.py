@@ -57,6 +57,8 @@ class Summary:
     planned: int = 0
     already: int = 0
     """Episodes that stood in the file before."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Worlds that could not be started, with why."""
     earlier: Mapping[str, Record] | None = None
     """An earlier collection, to agree with."""
     endings: Counter[str] = field(default_factory=Counter)
@@ -120,6 +122,7 @@ class Summary:
         figures: dict[str, Any] = {
             "planned": self.planned,
             "already_there": self.already,
+            "left_out": dict(self.left_out),
             "recorded": self.endings.total(),
             "endings": dict(self.endings),
             "turns": turns,

@@ -22,14 +22,73 @@ FIELDS = ("textbox", "searchbox", "spinbutton", "Date", "InputTime")
 TICKS = ("checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio")
 CHOICES = ("combobox", "listbox")
 PRESSED = ("button", "link", "tab", "menuitem", "treeitem", "option", "generic", "listitem", "cell", "image")
-SENDS = ("submit", "ok", "send", "search", "login", "log in", "save", "next", "go", "book", "order", "buy", "reply", "done")
+SENDS = (
+    "submit",
+    "ok",
+    "send",
+    "search",
+    "login",
+    "log in",
+    "save",
+    "next",
+    "go",
+    "book",
+    "order",
+    "buy",
+    "reply",
+    "done",
+)
 FIRST = ("Alma", "Bela", "Cora", "Dina", "Emil", "Finn", "Gita", "Hiro", "Ivan", "Juno", "Kira", "Lars", "Mina", "Noel")
-LAST = ("Adler", "Brandt", "Costa", "Duarte", "Engel", "Farkas", "Gruber", "Hansen", "Ito", "Jonsson", "Keller", "Lopez")
+LAST = (
+    "Adler",
+    "Brandt",
+    "Costa",
+    "Duarte",
+    "Engel",
+    "Farkas",
+    "Gruber",
+    "Hansen",
+    "Ito",
+    "Jonsson",
+    "Keller",
+    "Lopez",
+)
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "knoll", "lagoon", "meadow")
 COUNTRIES = ("Chile", "Egypt", "Finland", "Iceland", "Kenya", "Peru", "Portugal", "Vietnam")
-KEYS = ("Tab", "Tab", "Shift+Tab", "Enter", "Escape", "ArrowDown", "ArrowUp", "Home", "End", "PageDown", "Space", "Control+a", "Backspace", "Delete")  # fmt: skip
-BAD_URLS = ("http://", "not an address", "http://nowhere.invalid/", "https://localhost:1/", "ftp://files.example/", "chrome://settings/", "http://exa mple/")  # fmt: skip
-BROKEN = ('clik("12")', "click(12)", 'click("12"', 'fill("12")', 'press("Enter")', "scroll(down)", 'click("12"); noop()')
+KEYS = (
+    "Tab",
+    "Tab",
+    "Shift+Tab",
+    "Enter",
+    "Escape",
+    "ArrowDown",
+    "ArrowUp",
+    "Home",
+    "End",
+    "PageDown",
+    "Space",
+    "Control+a",
+    "Backspace",
+    "Delete",
+)
+BAD_URLS = (
+    "http://",
+    "not an address",
+    "http://nowhere.invalid/",
+    "https://localhost:1/",
+    "ftp://files.example/",
+    "chrome://settings/",
+    "http://exa mple/",
+)
+BROKEN = (
+    'clik("12")',
+    "click(12)",
+    'click("12"',
+    'fill("12")',
+    'press("Enter")',
+    "scroll(down)",
+    'click("12"); noop()',
+)
 
 
 def behave(random: Random, world: World, initial: Observation) -> Behaviour:
@@ -283,7 +342,9 @@ class Surfer:
             "isbn": "978-1-4028-9462",
             "mail": "nobody at home",
             "http|web|url": "no address",
-            "born|date|publish|join|start|due|shipped|end": self.random.choice(("31/02/2025", "tomorrow", "2025-13-01")),
+            "born|date|publish|join|start|due|shipped|end": self.random.choice(
+                ("31/02/2025", "tomorrow", "2025-13-01")
+            ),
             "time": "25:71",
             "price": "-3",
             "stock|quantity|estimate": self.random.choice(("-4", "many", "1e9")),
@@ -362,7 +423,9 @@ class Surfer:
                 heads = [n for cell in self.nodes("columnheader") for n in cell.children if n.role == "link" and n.id]
                 yield from self.press(random.choice(heads) if heads else None, "sort")
             elif what == "filter":
-                links = [n for n in self.nodes("link") if re.search(r"__(exact|gte|isnull|id)", n.attributes.get("url", ""))]
+                links = [
+                    n for n in self.nodes("link") if re.search(r"__(exact|gte|isnull|id)", n.attributes.get("url", ""))
+                ]
                 yield from self.press(random.choice(links) if links else None, "filter")
             elif what == "page":
                 pages = [n for n in self.nodes("link") if re.fullmatch(r"\d+|Show all|›", n.name)]
@@ -386,7 +449,11 @@ class Surfer:
 
     def add(self, kind: str) -> Steps:
         """A new record: fill the form, wrongly perhaps, save, read what is wrong, repair."""
-        links = [n for n in self.nodes("link") if re.match(r"add ", n.name, re.IGNORECASE) and "/add/" in n.attributes.get("url", "")]
+        links = [
+            n
+            for n in self.nodes("link")
+            if re.match(r"add ", n.name, re.IGNORECASE) and "/add/" in n.attributes.get("url", "")
+        ]
         if not links or not (yield from self.press(links[-1], "add")):
             return False
         wrong = yield from self.fill_form(mistakes=2 if self.random.random() < 0.6 else 0)
@@ -444,7 +511,7 @@ class Surfer:
                 yield from self.do(call("fill", node.id, value), "fill")
 
     def find_and_change(self, kind: str) -> Steps:
-        """A record, the one that was made if there is one: open it, change it, look at its history, delete it perhaps."""
+        """A record, the one that was made if there is one: open, change, see its history, delete it perhaps."""
         random = self.random
         yield from self.open_list(kind)
         if self.made and random.random() < 0.7:
