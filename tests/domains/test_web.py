@@ -250,6 +250,21 @@ def test_each_rule_of_a_page(change: tuple[str, str], rule: str) -> None:
     assert rule in broken(FORM, "noop()", FORM.replace(*change))
 
 
+def test_dialogs_are_told_above_the_page_and_gone_on_the_next() -> None:
+    told = FORM.replace("RootWebArea", "Error: Error: no\nDialog: confirm 'Sure?' accepted\nRootWebArea", 1)
+    assert broken(FORM, "noop()", told) == set()
+    turns = [Turn(action="noop()", observation=Observation(text=told))]
+    heard = WEB.harness(WORLD, turns, call("send_msg_to_user('hello')"))
+    assert heard is not None
+    assert heard.observation.text == FORM
+
+
+def test_a_world_of_a_real_browser_says_where_to_start_in_place_of_the_first_page() -> None:
+    for place in ({"site": "miniwob", "task": "click-test"}, {"folder": "pages"}, {"url": "https://a.example/"}):
+        assert WEB.problems(World(name="x", domain="web", initial_state=place)) == []
+    assert WEB.problems(World(name="x", domain="web", initial_state={"pages": 3}))
+
+
 def test_what_is_filled_in_or_chosen_must_show() -> None:
     filled = FORM.replace("value='Ann'", "value='Bo B.'")
     assert broken(FORM, "fill('4', 'Bo  B.')", filled) == set()

@@ -103,8 +103,8 @@ class Tree:
         return ours == theirs
 
 
-def read_outline(text: str, headers: Sequence[str]) -> Tree:
-    """An outline whose header lines may be those of `headers`. Raises TreeError."""
+def read_outline(text: str, headers: Sequence[str], *, empty: bool = False) -> Tree:
+    """An outline whose header lines may be those of `headers`; `empty`: with or without nodes. Raises TreeError."""
     header: dict[str, str] = {}
     roots: list[Node] = []
     path: list[Node] = []
@@ -133,7 +133,7 @@ def read_outline(text: str, headers: Sequence[str]) -> Tree:
         del path[depth:]
         (path[-1].children if path else roots).append(node)
         path.append(node)
-    if not roots:
+    if not roots and not (empty and header):
         raise TreeError("there is no node")
     return Tree(header, roots)
 

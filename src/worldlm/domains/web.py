@@ -4,11 +4,12 @@ An action is one call as text: `click("a12")`, `fill("b3", "two words")`, `scrol
 by position or by name; nothing is ever evaluated. `report_infeasible` ends the episode; `send_msg_to_user` is heard by
 the harness; neither changes the page.
 
-An observation is two or three header lines and the tree of the active tab, indented by a tab a level:
+An observation is two to four header lines and the tree of the active tab, indented by a tab a level:
 
     URL: https://fenway.example/search?q=lamp
     Tabs: 0 'Inbox', *1 'lamp - Fenway'
     Error: ValueError: Could not find element with bid "z9"
+    Dialog: confirm 'Delete it?' accepted
     RootWebArea 'lamp - Fenway', focused
     \t[12] banner ''
     \t\t[14] textbox 'Search' value='lamp', clickable, required
@@ -16,10 +17,12 @@ An observation is two or three header lines and the tree of the active tab, inde
     \t\tStaticText '3 results'
 
 `URL` and `Tabs` are always there (a star marks the active tab; tabs count from 0). `Error` is there when the last
-action failed, in one line, and then the page is as it was. A node is `[bid] role 'name'`, its value, then properties
-(`key=value`) and states. The root is `RootWebArea` with the page's title and no bid. A bid is unique and stays with its
-element as long as that is on the page. The tree is the whole page, not the part in view, so scrolling shows in it
-only where the page loads more. Text that only repeats its parent's name is left out.
+action failed, in one line, and then the page is as it was (or the browser's own error page, after an address that
+leads nowhere). `Dialog` is there when the page opened dialogs, which are answered at once. A node is `[bid] role
+'name'`, its value, then properties (`key=value`) and states. The root is `RootWebArea` with the page's title and no
+bid. A bid is unique and stays with its element as long as that is on the page. A generic node is there only if it
+has a state or answers to clicks. The tree is the whole page, not the part in view, so scrolling shows in it only
+where the page loads more. Text that only repeats its parent's name is left out.
 """
 
 import ast
@@ -45,7 +48,9 @@ from worldlm.domains.gui import (
 )
 from worldlm.domains.tree import Node, Tree, one_focused, read_outline, string_literal, unique_ids
 
-HEADERS = ("URL", "Tabs", "Error")
+HEADERS = ("URL", "Tabs", "Error", "Dialog")
+PLACES = ("site", "folder", "url")
+"""Keys of `initial_state` of which a world of a real browser has one: its first page comes from there."""
 
 _BID = {"type": "string", "minLength": 1, "maxLength": 40, "description": 'the element\'s bid, a string: "a12"'}
 _X = {"type": "number", "minimum": 0, "maximum": 100_000, "description": "pixels from the left"}
@@ -103,7 +108,7 @@ TOOLS: tuple[Tool, ...] = (
     tool("report_infeasible", "End the episode: it cannot be done.", ["reason"], reason=_TEXT),
 )
 _SAMPLE = 'one call such as click("a12")'
-_ERROR_LINE = re.compile(r"^Error:.*\n", re.MULTILINE)
+_ERROR_LINE = re.compile(r"^(?:(?:Error|Dialog):.*\n)+", re.MULTILINE)
 _TAB = re.compile(r"(?P<star>\*?)(?P<number>\d+) (?P<title>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 
@@ -330,6 +335,13 @@ def _filled(call: ToolCall, target: Node, after: Tree) -> list[Check]:
     ]
 
 
+def problems(world: World) -> list[str]:
+    """What a world lacks; one of a real browser says where to start, in place of the first page."""
+    if isinstance(world.initial_state, dict) and any(key in world.initial_state for key in PLACES):
+        return []
+    return SCREENS.problems(world)
+
+
 SCREENS = Screens(lambda text: read_outline(text, HEADERS), page_rules, _action_rules)
 
 WEB = Domain(
@@ -340,11 +352,12 @@ WEB = Domain(
     parse_action=parse_action,
     format_action=format_action,
     from_line=from_line,
-    problems=SCREENS.problems,
+    problems=problems,
     initial_observation=first_screen,
     render_state=state_text,
     read_observation=text_observation,
     write_observation=observation_text,
     check=SCREENS.check,
     harness=harness,
+    deltas=True,
 )

@@ -1,0 +1,3 @@
+"""A team's tracker: people, projects, labels, issues, comments."""
+
+TITLE = "Millrace Tracker"
