@@ -54,7 +54,7 @@ SIZES: dict[DomainName, Size] = {
     "swe": Size(72, 24, 3),
     "mcp": Size(270, 20, 4),
     "search": Size(80, 20, 4),
-    "web": Size(150, 15, 2),
+    "web": Size(95, 40, 2),
     "android": Size(20, 20, 1),
     "os": Size(36, 24, 2),
 }

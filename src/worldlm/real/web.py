@@ -13,7 +13,7 @@ host, and there is no network unless the world asks for it. What a world's `init
 A local site lives in a time of its own: it stands still but for the second that each step takes, and its random
 numbers come from the seed. So what happens depends on the actions, and not on how fast they come. A page of the
 network has the real time; it is read when two looks at it agree. Either is read after some seconds even when it has not
-settled; the step's `detail` then says so.
+settled; the failed check `stable` in the step's `violations` then says so.
 
 An episode on MiniWoB is over when its page says so. The goal stands in the world's context.
 """
@@ -36,7 +36,7 @@ from worldlm.core.errors import ActionError, InputError, SetupError, nearest, us
 from worldlm.core.jsonl import describe
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import derive_seed
-from worldlm.core.types import Limits, Observation, Origin, Step, Turn, Usage, Value, World
+from worldlm.core.types import Check, Limits, Observation, Origin, Step, Turn, Usage, Value, World
 from worldlm.domains.files import FileState
 from worldlm.domains.web import WEB
 from worldlm.real import sites
@@ -256,7 +256,7 @@ class WebEnvironment:
                 action,
                 Step(
                     observation=Observation(text=answer["text"]),
-                    detail=answer["note"] or None,
+                    violations=(Check(rule="stable", passed=False, message=answer["note"]),) if answer["note"] else (),
                     terminated=answer["done"],
                     usage=Usage(seconds=time.monotonic() - started),
                 ),
