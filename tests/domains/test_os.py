@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from worldlm.core.errors import ActionError, InputError
 from worldlm.core.types import Observation, ToolCall, Turn, World
 from worldlm.domains import get_domain
-from worldlm.domains.desktop import OS, typed_text
+from worldlm.domains.desktop import BUSY, OS, cut, typed_text
 from worldlm.simulate.worlds import load_world
 
 WORLD = load_world("os-office")
@@ -162,6 +162,16 @@ def test_each_rule_of_a_screen(change: tuple[str, str], rule: str) -> None:
     assert rule in broken(DESK, "x = 1", DESK.replace(*change))
 
 
+def test_a_desktop_without_a_window_is_its_header() -> None:
+    assert broken(DESK, "pyautogui.hotkey('alt', 'f4')", "Screen: 800x600") == set()
+    assert broken(DESK, "x = 1", "") == {"tree"}
+    restless = DESK.replace("application", f"{BUSY}\n{cut(12)}\napplication", 1)
+    assert broken(DESK, "x = 1", restless) == set()
+    reply = OS.harness(WORLD, [Turn(action="WAIT", observation=Observation(text=restless))], call("DONE"))
+    assert reply is not None
+    assert reply.observation.text == restless.replace(f"{BUSY}\n", "")
+
+
 def test_typing_must_show_where_it_can_be_told() -> None:
     assert broken(DESK, "pyautogui.write('two')", DESK) == {"typed"}
     raised = DESK.replace("application", "Error: NameError: x\napplication", 1)
@@ -181,6 +191,7 @@ def test_waiting_runs_no_code() -> None:
         ("pyautogui.write('a'); pyautogui.write('b')", "ab"),
         ("import time\ntime.sleep(1)", ""),
         ("pyautogui.write('a\\n')", None),
+        ("pyautogui.write('é')", None),
         ("pyautogui.write(name)", None),
         ("pyautogui.press('a')", None),
         ("x = 1", None),
@@ -197,6 +208,7 @@ def test_problems_of_a_world() -> None:
     with pytest.raises(InputError, match="'bare' has no initial_observation"):
         OS.initial_observation(bare)
     assert OS.problems(bare.model_copy(update={"initial_observation": DESK})) == []
+    assert OS.problems(bare.model_copy(update={"initial_state": {"applications": ["mousepad"]}})) == []
     assert OS.problems(bare.model_copy(update={"initial_observation": DESK.replace("Screen", "Size")})) != []
 
 

@@ -5,22 +5,34 @@ already), helpers of an application, or plain file and process code. The code is
 Three words stand for themselves: `DONE` and `FAIL` end the episode, `WAIT` lets time pass. Here the code is only
 read (is it Python at all?); it runs in the environment.
 
-An observation is one to three header lines and the tree of what shows on the desktop, indented by a tab a level:
+An observation is header lines and the tree of what shows on the desktop, indented by a tab a level:
 
     Screen: 1280x800
-    Output: 'report.txt\n'
+    Output: 'notes.txt\n'
     Error: NameError: name 'pag' is not defined
-    application 'Files'
-    \tframe 'Documents' (64,48 900x600), active
-    \t\tpush button 'Back' (72,84 32x32), disabled
-    \t\tlist item 'budget.ods' (220,140 96x96), selected
-    \t\ttext 'Location' (220,84 500x32) value='/home/ana/Documents', focused
+    application 'thunar'
+    \tframe 'ana - Thunar' (319,147 642x505)
+    \t\ttool bar (320,192 640x42)
+    \t\t\tpush button 'Back' (324,196 37x35), disabled
+    \t\ttable (320,235 640x386)
+    \t\t\ttable cell 'notes.txt' (348,289 411x26), selected
+    application 'mousepad'
+    \tframe '*~/notes.txt - Mousepad' (0,295 642x505), active
+    \t\ttext (2,343 638x449) value='one\ntwo\n', editable, focused
 
-`Screen` (width x height) is always there. `Output` is what the code printed, as a Python string; `Error` is the last
-line of its traceback, and what ran before it has had its effect. A node is `role 'name' (x,y WxH)`: AT-SPI's role, then
-the box in screen pixels (top left corner, size; none on applications and hidden nodes), `value='…'` of texts, entries,
-sliders and cells, and the states `active checked disabled editable expanded focused selected`. Windows come
-in stacking order, an application's front one last; what a window covers is still in the tree.
+`Screen` (width x height) is always there. `Output` is what the code and its children wrote, standard error included, as
+a Python string; `Error` is the last line of its traceback, and what ran before it has had its effect. `Busy` says that
+something was still changing when the tree was read, and `Cut` how many nodes a very long tree has besides. Without a
+window there is no tree.
+
+A node is `role 'name' (x,y WxH)`: AT-SPI's role, then the box in screen pixels (top left corner, size; none on
+applications and where the program tells none), `value='…'` of texts, cells, sliders and the like where it is not the
+name, and the states `active busy checked disabled editable expanded focused selected`. The screen is what counts: nodes
+that do not show or have no area are left out, and so are scroll bars, tool tips and nodes that only arrange others,
+whose children stand in their place (and the time of day in lists of files). Of a sheet only the cells that hold
+something and the focused one are there. A box of a window includes its frame. Windows come in stacking order, an
+application's front one last; what a window covers is still in the tree. Of an application that does not answer only its
+name is known, and that it is `busy`.
 """
 
 import ast
@@ -41,7 +53,9 @@ from worldlm.domains.gui import (
 )
 from worldlm.domains.tree import Tree, on_screen, one_focused, read_outline, size, string_literal
 
-HEADERS = ("Screen", "Output", "Error")
+HEADERS = ("Screen", "Output", "Error", "Busy", "Cut")
+BUSY = "Busy: still changing"
+"""The header line of a desktop that did not come to rest."""
 WORDS = {"DONE": "done", "FAIL": "fail", "WAIT": "wait"}
 WINDOWS = frozenset({"frame", "dialog", "window", "alert", "file chooser", "color chooser", "font chooser"})
 
@@ -56,9 +70,14 @@ TOOLS: tuple[Tool, ...] = (
     tool("done", "End the episode: the task is done."),
     tool("fail", "End the episode: the task cannot be done."),
 )
-_ERROR_LINES = re.compile(r"^(?:(?:Output|Error):.*\n)+", re.MULTILINE)
+_ERROR_LINES = re.compile(r"^(?:(?:Output|Error|Busy):.*\n)+", re.MULTILINE)
 _PAUSES = frozenset({"time.sleep", "pyautogui.sleep"})
 _TYPING = frozenset({"pyautogui.write", "pyautogui.typewrite"})
+
+
+def cut(nodes: int) -> str:
+    """The header line of a tree that lacks its last `nodes`."""
+    return f"Cut: {nodes} more nodes"
 
 
 def parse_action(text: str, world: World) -> ToolCall:
@@ -194,10 +213,18 @@ def typed_text(code: str) -> str | None:
         if name not in _TYPING or not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
             return None
         typed += argument.value
-    return typed if typed.isprintable() else None
+    # pyautogui has keys for ASCII alone, and passes over anything else.
+    return typed if typed.isprintable() and typed.isascii() else None
 
 
-SCREENS = Screens(lambda text: read_outline(text, HEADERS), screen_rules, _action_rules)
+def problems(world: World) -> list[str]:
+    """What a world lacks. One that names applications is for a real desktop, whose first screen is not known before."""
+    if isinstance(world.initial_state, dict) and "applications" in world.initial_state:
+        return [] if world.initial_observation is None else SCREENS.problems(world)
+    return SCREENS.problems(world)
+
+
+SCREENS = Screens(lambda text: read_outline(text, HEADERS, empty=True), screen_rules, _action_rules)
 
 OS = Domain(
     name="os",
@@ -207,11 +234,12 @@ OS = Domain(
     parse_action=parse_action,
     format_action=format_action,
     from_line=from_line,
-    problems=SCREENS.problems,
+    problems=problems,
     initial_observation=first_screen,
     render_state=state_text,
     read_observation=text_observation,
     write_observation=observation_text,
     check=SCREENS.check,
     harness=harness,
+    deltas=True,
 )
