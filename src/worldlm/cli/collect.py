@@ -50,13 +50,13 @@ class Size(NamedTuple):
 
 
 SIZES: dict[DomainName, Size] = {
-    "terminal": Size(270, 32, 4),
+    "terminal": Size(264, 32, 4),
     "swe": Size(72, 24, 3),
     "mcp": Size(270, 20, 4),
     "search": Size(80, 20, 4),
-    "web": Size(95, 40, 2),
+    "web": Size(88, 40, 2),
     "android": Size(20, 20, 1),
-    "os": Size(36, 24, 2),
+    "os": Size(34, 24, 2),
 }
 ALL = "all"
 MODEL_TURNS = 100
