@@ -187,7 +187,7 @@ def options(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
     _, _, listed = done.stdout.partition("\nCommands:\n")
     columns = re.findall(r"^  (-[-a-z]+(?:, -[-a-z]+)*)", done.stdout, re.MULTILINE)
     flags = [flag for column in columns for flag in column.split(", ")]
-    return frozenset(flags), frozenset(re.findall(r"^  ([a-z]+)\b", listed, re.MULTILINE))
+    return frozenset(flags), frozenset(re.findall(r"^  ([a-z][-a-z]*)\b", listed, re.MULTILINE))
 
 
 def check_usage(text: str) -> None:

@@ -1,25 +1,26 @@
 """`worldlm data`: bring trajectories of others in, write them for others, check files."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from worldlm.cli.console import complain, note, progress, show, show_json, show_rows
-from worldlm.core.errors import InputError, WorldlmError, nearest
+from worldlm.cli import data_masks, data_steps
+from worldlm.cli.console import complain, progress, show, show_json, show_rows
+from worldlm.cli.data_report import MAX_BAD, chained, judge, show_report
+from worldlm.core.errors import InputError, nearest
 from worldlm.core.jsonl import JsonlWriter
-from worldlm.core.types import DOMAIN_NAMES, DomainName, Trajectory
+from worldlm.core.types import DOMAIN_NAMES, DomainName
 from worldlm.data.exporting import export_trajectories, refuse_existing, writable
 from worldlm.data.formats import FORMATS, Format, ReadOptions, WriteOptions, get_format
 from worldlm.data.importing import import_trajectories
 from worldlm.data.report import LossReport
 
 app = typer.Typer(rich_markup_mode=None, help="Bring trajectories of others in, write them for others, check files.")
+app.add_typer(data_masks.app)  # clean, mask, show-mask, stats
+app.add_typer(data_steps.app)  # dedup, filter, decontaminate, split, mix
 
 AUTO = "auto"
-MAX_BAD = 0.1
-"""The share of bad records above which an import has failed, unless told otherwise."""
 
 _Json = Annotated[bool, typer.Option("--json", help="Report as JSON.")]
 _Input = Annotated[Path, typer.Argument(metavar="IN", help="A file, or a folder of files.")]
@@ -59,11 +60,11 @@ def import_data(
     first = next(trajectories, None)  # a missing file is found out before anything is written
     refuse_existing(output)
     with JsonlWriter(output) as writer, progress("importing", None, hidden=as_json) as advance:
-        for trajectory in _all(first, trajectories):
+        for trajectory in chained(first, trajectories):
             writer.write(trajectory)
             advance()
-    _show(report, as_json=as_json, written={str(output): report.trajectories})
-    _judge(report, max_bad)
+    show_report(report, as_json=as_json, written={str(output): report.trajectories})
+    judge(report, max_bad)
 
 
 @app.command("export")
@@ -85,8 +86,8 @@ def export_data(
     trajectories = import_trajectories(source, None, ReadOptions(), report)
     losses = report.start(str(output), known.name).losses
     written = export_trajectories(trajectories, known, output, WriteOptions(turns == "all"), losses)
-    _show(report, as_json=as_json, written=written)
-    _judge(report, max_bad)
+    show_report(report, as_json=as_json, written=written)
+    judge(report, max_bad)
 
 
 @app.command()
@@ -161,37 +162,3 @@ def _known_domain(name: str | None) -> DomainName | None:
     if name is not None and name not in DOMAIN_NAMES:
         raise InputError(f"there is no domain {name!r}; {nearest(name, DOMAIN_NAMES)}")
     return name
-
-
-def _all(first: Trajectory | None, rest: Iterator[Trajectory]) -> Iterator[Trajectory]:
-    if first is not None:
-        yield first
-        yield from rest
-
-
-def _show(report: LossReport, *, as_json: bool, written: dict[str, int]) -> None:
-    if as_json:
-        show_json({**report.to_json(), "written": written})
-        return
-    for file in report.files:
-        for problem in file.problems:
-            note(problem)
-        if file.bad > len(file.problems):
-            note(f"{file.path}: and {file.bad - len(file.problems)} more")
-    if rows := list(report.rows()):
-        show_rows([("effect", "count", "what", "for example"), *rows])
-    for path, count in written.items():
-        show(f"{path}: {count} records")
-    show(f"{report.trajectories} trajectories, {report.turns} turns; {report.bad} bad records")
-
-
-def _judge(report: LossReport, max_bad: float) -> None:
-    """Raises WorldlmError when too much of what was read could not be used."""
-    if not report.trajectories:
-        first = next((problem for file in report.files for problem in file.problems), "there was nothing to read")
-        raise WorldlmError(f"no trajectory was found: {first}")
-    if report.bad_share > max_bad:
-        raise WorldlmError(
-            f"{report.bad_share:.1%} of the records could not be used, and --max-bad allows {max_bad:.1%}; "
-            "the others are written"
-        )

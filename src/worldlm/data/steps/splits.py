@@ -1,0 +1,155 @@
+"""Training, validation and two test parts, cut so that nothing of a test is seen in training.
+
+A trajectory's *group* is its world with its seed: the same start, and for a seeded policy the same scenario. A hash of
+the group, and nothing else, decides its side, so a group never stands on two sides, and never changes sides when the
+corpus grows. Test part A are groups that training does not see, of kinds that it does see. Test part B are kinds that
+training never sees: whole worlds, and the trajectories of the test side in which an action of a held-out kind stands.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from worldlm.core.text import digest
+from worldlm.core.types import DomainName, Text, Trajectory, Turn, Value
+from worldlm.data.report import Losses
+from worldlm.data.steps.quality import cut
+from worldlm.data.steps.records import Record, TextRecord
+
+ODD = "/odd"
+"""What stands behind the label of an action that is wrong or odd on purpose."""
+
+
+class Part(StrEnum):
+    """The parts of a split; the name of a part's file."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST_A = "test-a"
+    TEST_B = "test-b"
+
+
+class Kinds(Value):
+    """Kinds of one domain that are held out. Worlds and labels are patterns, in which `*` stands for anything."""
+
+    worlds: tuple[Text, ...] = ()
+    """An MCP server, a repository, a group of tasks, an application: whatever has worlds of its own."""
+    labels: tuple[Text, ...] = ()
+    """What the policy calls its actions, without `/odd`: a command family, a tool, an application (`sheet/*`)."""
+    words: tuple[Text, ...] = ()
+    """Words that make a turn one of the kind, wherever they stand in its action (programs, for recordings that have no
+    labels)."""
+
+
+class SplitPlan(Value):
+    """How a corpus is split."""
+
+    seed: int = 0
+    test: float = Field(default=0.1, gt=0, lt=1)
+    """The share of the groups that is the test side."""
+    validation: float = Field(default=0.02, ge=0, lt=1)
+    """The share of the groups that is the validation side; 0: there is none."""
+    test_by_domain: Mapping[DomainName, float] = Field(default_factory=dict)
+    """Another share of the test side in a domain of few groups."""
+    held_out: Mapping[DomainName, Kinds] = Field(default_factory=dict)
+    """By domain, what test part B is made of. Empty: there is no part B."""
+    mode: Literal["cut", "drop"] = "cut"
+    """What becomes of a trajectory of the training side that holds a held-out kind: it is cut before its first turn of
+    that kind, or left out."""
+
+    @model_validator(mode="after")
+    def _leaves_something(self) -> "SplitPlan":
+        for share in (self.test, *self.test_by_domain.values()):
+            if not 0 < share < 1 - self.validation:
+                raise ValueError(
+                    f"a test share of {share:g} and validation of {self.validation:g} leave nothing to train"
+                )
+        return self
+
+    def parts(self) -> list[Part]:
+        """The parts that must not come out empty."""
+        optional = {Part.VALIDATION: bool(self.validation), Part.TEST_B: bool(self.held_out)}
+        return [part for part in Part if optional.get(part, True)]
+
+
+def group_key(trajectory: Trajectory) -> str:
+    """What must stay on one side: world and seed; where there is no seed, world and group, or the trajectory alone."""
+    seed = trajectory.origin.seed
+    if seed is not None:
+        return digest(trajectory.world.name, "seed", str(seed))
+    if trajectory.group is not None:
+        return digest(trajectory.world.name, "group", trajectory.group)
+    return digest(trajectory.world.name, "id", trajectory.id)
+
+
+def held_world(trajectory: Trajectory, plan: SplitPlan) -> str | None:
+    """The pattern of held-out worlds that the trajectory's world fits."""
+    kinds = plan.held_out.get(trajectory.world.domain, Kinds())
+    return next((pattern for pattern in kinds.worlds if fnmatchcase(trajectory.world.name, pattern)), None)
+
+
+def held_turns(trajectory: Trajectory, plan: SplitPlan) -> Iterator[tuple[int, str]]:
+    """The numbers (from 0) of the turns of a held-out kind, each with the label's pattern or the word that tells.
+
+    In a held-out world it is every turn. These are the turns that test part B asks about.
+    """
+    kinds = plan.held_out.get(trajectory.world.domain, Kinds())
+    world = held_world(trajectory, plan)
+    for number, turn in enumerate(trajectory.turns):
+        if kind := world or _kind(turn, kinds):
+            yield number, kind
+
+
+def _kind(turn: Turn, kinds: Kinds) -> str | None:
+    label = (turn.label or "").removesuffix(ODD)
+    if label and (pattern := next((each for each in kinds.labels if fnmatchcase(label, each)), None)):
+        return pattern
+    return next((word for word in kinds.words if _says(turn.action, word)), None)
+
+
+def _says(action: str, word: str) -> bool:
+    # Within JSON a line's end is written \n, which would stick to the word behind it.
+    return re.search(rf"(?:(?<![\w-])|(?<=\\[nrt])){re.escape(word)}(?![\w-])", action) is not None
+
+
+def assign(record: Record, plan: SplitPlan, losses: Losses) -> tuple[Part, Record] | None:
+    """The part that a record belongs to, and what of it; None where it is left out. `losses` is told why.
+
+    Texts are for training: they have no environment that could be held out.
+    """
+    if isinstance(record, TextRecord):
+        return Part.TRAIN, record
+    if held_world(record, plan):
+        return Part.TEST_B, record
+    side = _side(record, plan)
+    kinds = plan.held_out.get(record.world.domain, Kinds())
+    if kinds.labels and any(turn.label is None for turn in record.turns) and not kinds.words:
+        losses.verbatim("actions without a label, in a domain of which labels are held out", record.id)
+    held = next(held_turns(record, plan), None)
+    if held is None:
+        return side, record
+    number, kind = held
+    place = f"{record.id} turn {number + 1} ({kind})"
+    if side is Part.TEST_A:
+        return Part.TEST_B, record
+    if plan.mode == "drop" or number == 0:
+        losses.dropped("a trajectory of the training side with a held-out kind", place)
+        return None
+    losses.changed("cut before a held-out kind", place)
+    return side, cut(record, number, f"cut before turn {number + 1}, which is of a held-out kind")
+
+
+def _side(trajectory: Trajectory, plan: SplitPlan) -> Part:
+    """The side of the trajectory's group: a number in [0, 1) that its hash gives, against the shares."""
+    point = int(digest(str(plan.seed), group_key(trajectory))[:13], 16) / 16**13
+    test = plan.test_by_domain.get(trajectory.world.domain, plan.test)
+    if point < test:
+        return Part.TEST_A
+    return Part.VALIDATION if point < test + plan.validation else Part.TRAIN
+
+
+__all__ = ["Kinds", "Part", "SplitPlan", "assign", "group_key", "held_turns", "held_world"]
