@@ -157,3 +157,37 @@ def test_all_domains_in_one_command(cli: Cli, tmp_path: Path) -> None:
         assert (tmp_path / "all" / f"{name}.jsonl").exists()
     assert "adb" in report["left_out"]["android"]
     assert "terminal" in report["domains"]
+
+
+def test_a_world_that_is_wrong_at_its_first_start_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "name: a\ndomain: terminal\ncontext: A folder.\ninitial_state: {files: {x: '', x/y: ''}}\n"
+    )
+    result = cli("collect", "terminal", "--world", tmp_path / "a.yaml", "--out", tmp_path / "out.jsonl")
+    assert (result.code, result.out) == (2, "")
+    assert "both a file and a folder" in result.error
+    (tmp_path / "b.yaml").write_text(
+        "name: b\ndomain: terminal\ncontext: A folder.\ninitial_state: {mtime: yesterday}\n"
+    )
+    result = cli("collect", "terminal", "--world", tmp_path / "b.yaml", "--out", tmp_path / "out.jsonl")
+    assert result.code == 2
+    assert "mtime" in result.error
+
+
+def test_a_start_that_fails_now_and_then_takes_nobody_with_it(cli: Cli, tmp_path: Path) -> None:
+    # Whether the set-up works depends on a random number of the machine.
+    state = "{setup: ['test $((RANDOM % 2)) = 0'], files: {a.txt: ''}}"
+    (tmp_path / "a.yaml").write_text(f"name: a\ndomain: terminal\ncontext: A folder.\ninitial_state: {state}\n")
+    (tmp_path / "b.yaml").write_text("name: b\ndomain: terminal\ncontext: A folder.\ninitial_state: {files: {}}\n")
+    out = tmp_path / "out.jsonl"
+    worlds = ("--world", tmp_path / "a.yaml", "--world", tmp_path / "b.yaml")
+    report = cli("collect", "terminal", *worlds, "--episodes", 16, "--turns", 2, "--out", out, "--json").json
+    assert report["recorded"] == 16
+    assert report["endings"].get("turn_limit", 0) >= 8
+    assert set(report["endings"]) <= {"turn_limit", "failed", "completed"}
+
+
+def test_an_earlier_collection_that_lacks_a_domain_is_no_error(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    missing = cli("collect", "terminal", "--episodes", 1, "--out", out, "--agree", tmp_path / "none.jsonl")
+    assert (missing.code, "none.jsonl" in missing.error) == (2, True)

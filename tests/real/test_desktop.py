@@ -161,7 +161,7 @@ async def test_closing_during_a_step(start: Callable[[World], DesktopEnvironment
 async def test_applications_that_do_not_start(start: Callable[[World], DesktopEnvironment]) -> None:
     with pytest.raises(SetupError, match="'nosuch' is not installed: apt-get install nosuch"):
         await start(world("nosuch --help")).reset()
-    with pytest.raises(InputError, match="applications: false: it ended at once, with status 1"):
+    with pytest.raises(SetupError, match="applications: false: it ended at once, with status 1"):
         await start(world("false")).reset()
 
 

@@ -114,7 +114,7 @@ async def test_setup_commands_have_run_and_left_the_worlds_time() -> None:
 async def test_a_failing_setup_command_names_itself() -> None:
     state = {**WORLD.initial_state, "setup": ["ls /nowhere"]}  # type: ignore[dict-item]
     environment = TerminalEnvironment(WORLD.model_copy(update={"initial_state": state}))
-    with pytest.raises(InputError, match=r"'box': a command of initial_state.setup failed: .*/nowhere"):
+    with pytest.raises(SetupError, match=r"'box': a command of initial_state.setup failed: .*/nowhere"):
         await environment.reset()
     await environment.close()
 

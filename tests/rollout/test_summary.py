@@ -4,7 +4,7 @@ import pytest
 
 from worldlm.core.outcomes import EndingKind, Outcome
 from worldlm.core.types import Check, Ending, Observation, Origin, Trajectory, Turn, Usage, World
-from worldlm.rollout import Summary, records
+from worldlm.rollout import Summary, is_done, records
 
 WORLD = World(name="box", domain="terminal")
 
@@ -76,3 +76,16 @@ def test_a_failure_agrees_with_the_same_failure_only() -> None:
     summary = Summary(earlier=records([episode("a", turn("ls", None), turn("ls", ""))]))
     summary.add(episode("a", turn("ls", None), turn("ls", None)))
     assert summary.figures()["same_observation_share"] == pytest.approx(1 / 2)
+
+
+def test_a_step_that_timed_out_is_run_again_and_a_full_hour_is_not() -> None:
+    lost = Ending(kind=EndingKind.TIME_LIMIT, outcome=Outcome.TIMED_OUT, detail="no answer within 2 s")
+    full = Ending(kind=EndingKind.TIME_LIMIT, outcome=Outcome.TIMED_OUT)
+    assert not is_done(episode("a").model_copy(update={"ending": lost}))
+    assert is_done(episode("a").model_copy(update={"ending": full}))
+
+
+def test_no_percentile_is_beyond_the_longest_step() -> None:
+    summary = Summary()
+    summary.add(episode("a", turn("a", "x", seconds=1), turn("b", "y", seconds=2)))
+    assert 1 <= summary.figures()["step_seconds_p95"] <= 2

@@ -81,7 +81,7 @@ def collect(
     episodes: Annotated[
         int | None, typer.Option(min=1, help="How many (1 by default; all: what the domain's share is).")
     ] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, help="How many at once.")] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, max=64, help="How many at once.")] = None,
     turns: Annotated[
         int | None,
         typer.Option(
@@ -142,10 +142,11 @@ def _collect_all(request: Request, output: Path, agree: Path | None, as_json: bo
     left_out: dict[str, str] = {}
     for domain, size in SIZES.items():
         sized = replace(request, episodes=request.episodes or size.episodes)
-        earlier = agree / f"{domain}.jsonl" if agree else None
+        before = agree / f"{domain}.jsonl" if agree else None
+        earlier = before if before and before.exists() else None
         try:
             summary = _collect_domain(domain, [], sized, output / f"{domain}.jsonl", earlier, None)
-        except SetupError as error:
+        except WorldlmError as error:
             left_out[domain] = str(error)
             note(f"{domain}: left out: {error}")
             continue
@@ -253,7 +254,7 @@ def _plan(path: Path, worlds: Sequence[World], acting: Acting, request: Request)
     ]
     tries: Counter[str] = Counter()
     done: set[str] = set()
-    for trajectory in read_trajectories(path).items:
+    for trajectory in read_trajectories(path).items if path.is_file() else ():
         ours = trajectory.id.startswith(tuple(prefixes))
         name = re.sub(r"\.\d+$", "", trajectory.id) if ours else trajectory.id
         tries[name] += 1
@@ -332,9 +333,11 @@ def _refused(worlds: Sequence[World], concurrency: int, *, keep: bool) -> dict[s
 async def _try_out(worlds: Sequence[World], concurrency: int) -> dict[str, str]:
     """Start an environment of each world and close it: which worlds cannot be started, and why.
 
-    Besides, what is fetched or built once (packages, indexes) is there afterwards.
+    Besides, what is fetched or built once (packages, indexes) is there afterwards. Raises InputError for a wrong
+    world.
     """
     refused: dict[str, str] = {}
+    wrong: list[InputError] = []
     limiter = anyio.CapacityLimiter(concurrency)
 
     async def try_one(place: World) -> None:
@@ -344,6 +347,8 @@ async def _try_out(worlds: Sequence[World], concurrency: int) -> dict[str, str]:
                 await environment.reset(place.seed)
             except SetupError as error:
                 refused[place.name] = str(error)
+            except InputError as error:
+                wrong.append(error)
             finally:
                 with anyio.CancelScope(shield=True):
                     await environment.close()
@@ -351,6 +356,8 @@ async def _try_out(worlds: Sequence[World], concurrency: int) -> dict[str, str]:
     async with anyio.create_task_group() as group:
         for place in worlds:
             group.start_soon(try_one, place)
+    if wrong:
+        raise wrong[0]
     return refused
 
 
@@ -391,6 +398,8 @@ def _report(summary: Summary, path: Path, as_json: bool) -> None:
     show(f"{summary.endings.total()} of {summary.planned} episodes recorded in {path}{there}; endings: {endings}")
     rate = figures["turns_per_second"] or 0
     show(f"{summary.turns} turns in {summary.seconds:.1f} s ({rate:.1f} turns/s); failed turns: {failed}")
+    if summary.unstable:
+        show(f"{summary.unstable} turns were still changing when they were looked at (check `stable`)")
     if summary.left_out:
         show(f"left out, because they cannot be started here: {', '.join(summary.left_out)}")
     if summary.turns:
@@ -413,6 +422,7 @@ _COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("ms/step", lambda f: _ms(f["step_seconds_p50"])),
     ("p95", lambda f: _ms(f["step_seconds_p95"])),
     ("failed", lambda f: _percent(f["failed_share"])),
+    ("unstable", lambda f: str(f["unstable_turns"])),
     ("unchanged", lambda f: _percent(f["unchanged_share"])),
     ("distinct", lambda f: str(f["distinct_actions"])),
     ("families", lambda f: str(f["families"])),

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TypeVar
 
 from pydantic import Field, ValidationError, field_validator
@@ -40,6 +41,12 @@ class FileState(Value):
         if not isinstance(files, Mapping):
             return files
         return {path: {"content": entry} if isinstance(entry, str) else entry for path, entry in files.items()}
+
+    @field_validator("mtime")
+    @classmethod
+    def _is_a_time(cls, value: str) -> str:
+        datetime.fromisoformat(value)
+        return value
 
     @property
     def home(self) -> str:

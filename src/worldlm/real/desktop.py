@@ -197,7 +197,7 @@ class DesktopEnvironment:
             self._kill()
             raise WorkerError(answer["died"])
         if "failed" in answer:
-            raise InputError(f"initial_state.applications: {answer['failed']}")
+            raise SetupError(f"initial_state.applications: {answer['failed']}")
         header = [f"Screen: {self._state.screen}"]
         if answer.get("output"):
             header.append(f"Output: {answer['output']!r}")

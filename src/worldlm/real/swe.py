@@ -202,9 +202,9 @@ class SweEnvironment:
             listed = [f"{path} ({lines})" for path, lines in survey["files"].items()]
             more = [f"… and {len(listed) - LISTED_FILES} more"] if len(listed) > LISTED_FILES else []
             notes.append("Files of the repository (lines):\n" + "\n".join(listed[:LISTED_FILES] + more))
-        told = {"notes": "\n".join(filter(None, notes)), "cwd": state.cwd}
+        told = {"notes": clean_text("\n".join(filter(None, notes))), "cwd": state.cwd}
         if state.folder:
-            told["folder"] = user_path(state.folder).name
+            told["folder"] = clean_text(user_path(state.folder).name)
         given = self._world.initial_state
         view = self._world.agent_view()
         root = resolve(state)
@@ -212,7 +212,7 @@ class SweEnvironment:
         self._view = view.model_copy(
             update={
                 "initial_state": {**(given if isinstance(given, dict) else {}), **told},
-                "initial_observation": first,
+                "initial_observation": clean_text(first),
             }
         )
         source = state.sdist or told.get("folder") or "files of the world"

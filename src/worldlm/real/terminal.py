@@ -258,7 +258,7 @@ class TerminalEnvironment:
             )
         told = " / ".join(line for line in (await tmux.screen()).lines if line)[-500:] or "nothing was printed"
         if tmux.output.exit_code == SETUP_FAILED:
-            raise InputError(f"world {self._world.name!r}: a command of initial_state.setup failed: {told}")
+            raise SetupError(f"world {self._world.name!r}: a command of initial_state.setup failed: {told}")
         if tmux.output.exit_code is not None:
             raise SetupError(f"the shell's sandbox did not start: {told}")
         raise SetupError(f"no prompt within {START_SECONDS:g} s (set-up commands included): {told}")

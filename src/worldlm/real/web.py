@@ -220,7 +220,7 @@ class WebEnvironment:
             why = answer["failed"]
             await self._end()
             if "net::ERR" in why:
-                raise InputError(f"world {self._world.name!r}: its page cannot be opened: {why}")
+                raise SetupError(f"world {self._world.name!r}: its page cannot be opened: {why}")
         raise SetupError(f"the browser did not start: {why}")
 
     async def step(self, action: str) -> Step:

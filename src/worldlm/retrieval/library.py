@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worldlm.core.errors import InputError, SetupError, user_path
-from worldlm.core.text import digest
+from worldlm.core.text import clean_text, digest
 from worldlm.retrieval.document import Document, Unreadable
 from worldlm.retrieval.index import Index, engine_version
 from worldlm.retrieval.python_library import python_sources, read_python_library
@@ -140,7 +140,7 @@ def _build(sources: Sequence[Source], place: Path, stop: threading.Event) -> Non
     try:
         Index.build(documents(), work / "index")
         _require_all(sources, counts, problems)
-        about = {"counts": dict(counts), "problems": problems}
+        about = {"counts": dict(counts), "problems": [clean_text(line) for line in problems]}
         (work / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
         work.replace(place)
     except BaseException:

@@ -137,7 +137,9 @@ class Summary:
             "seconds": self.seconds,
             "turns_per_second": turns / self.seconds if self.seconds else None,
             "step_seconds_p50": median(self._step_seconds) if self._step_seconds else None,
-            "step_seconds_p95": quantiles(self._step_seconds, n=20)[-1] if len(self._step_seconds) > 1 else None,
+            "step_seconds_p95": quantiles(self._step_seconds, n=20, method="inclusive")[-1]
+            if len(self._step_seconds) > 1
+            else None,
             "cost_usd": self.cost_usd,
         }
         if self.earlier is not None:
@@ -151,9 +153,9 @@ def is_done(trajectory: Trajectory) -> bool:
     """Whether an episode need not be run again: it was not cancelled, and nothing but the policy failed."""
     ending = trajectory.ending
     faults = (Outcome.INFRASTRUCTURE_FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED)
-    return ending.kind is not EndingKind.CANCELLED and not (
-        ending.kind is EndingKind.FAILED and ending.outcome in faults
-    )
+    # A time limit with words came from a step that did not answer; that of the whole episode has none.
+    broke = ending.kind is EndingKind.FAILED or (ending.kind is EndingKind.TIME_LIMIT and ending.detail is not None)
+    return ending.kind is not EndingKind.CANCELLED and not (broke and ending.outcome in faults)
 
 
 def _share(part: int, whole: int) -> float | None:
