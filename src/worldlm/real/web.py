@@ -209,7 +209,7 @@ class WebEnvironment:
             except WorkerError as error:
                 why = str(error)
                 await self._end()
-                if error.outcome is Outcome.CANCELLED:
+                if error.outcome in (Outcome.CANCELLED, Outcome.TIMED_OUT):  # a page that hangs will hang again
                     break
                 continue
             except BaseException:
