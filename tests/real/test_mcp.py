@@ -286,8 +286,9 @@ async def test_a_command_outside_of_the_sandbox_is_ended_with_all_that_it_starte
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WORLDLM_TEST_TOKEN", "hush-4711")
+    others = set(_children())  # of whatever ran in this process before
     environment = await started(own("plain"))
-    before = set(_children())
+    before = set(_children()) - others
     step = await ask(environment, "env")
     assert step.observation is not None
     assert step.observation.text == "hush-4711"
