@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from worldlm.core.cache import cache_home
 from worldlm.core.errors import SetupError
 from worldlm.models import weights
 from worldlm.models.weights import EMBEDDED, Weights
@@ -48,9 +49,9 @@ def test_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLDLM_HOME", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert weights.home() == tmp_path / ".cache/worldlm"
+    assert cache_home() == tmp_path / ".cache/worldlm"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert weights.home() == tmp_path / "xdg/worldlm"
+    assert cache_home() == tmp_path / "xdg/worldlm"
     monkeypatch.setenv("WORLDLM_HOME", str(tmp_path / "own"))
     assert weights.location() == tmp_path / "own/models" / EMBEDDED.filename
 
@@ -164,7 +165,7 @@ def test_two_at_once_do_no_harm(small: Weights, tmp_path: Path) -> None:
     left_over = weights.location(small).parent / ".partial-killed"
     left_over.mkdir(parents=True)
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_pull, args=(small, source, str(weights.home()))) for _ in range(3)]
+    processes = [context.Process(target=_pull, args=(small, source, str(cache_home()))) for _ in range(3)]
     for process in processes:
         process.start()
     for process in processes:

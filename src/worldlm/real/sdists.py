@@ -9,8 +9,6 @@ happen on the host: pip is ended, by an audit hook in its own process, at the mo
 read it; and it never comes to start a Python program.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import importlib.util
 import lzma
@@ -21,15 +19,15 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import threading
 import zlib
-from collections.abc import Iterator
 from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
-from worldlm.core.errors import InputError, SetupError, user_path
+from worldlm.core.cache import cache_home, once
+from worldlm.core.errors import InputError, SetupError
+from worldlm.real.packages import last_error
 
 FETCH_SECONDS = 300.0
 MAX_ARCHIVE = 64 << 20
@@ -58,9 +56,7 @@ def _normal(name: str) -> str:
 def location(requirement: str) -> Path:
     """Where its archive lies when it is there."""
     name, version = parse_requirement(requirement)
-    home = os.environ.get("WORLDLM_HOME")
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return (user_path(home) if home else user_path(cache) / "worldlm") / "sdists" / f"{name}-{version}.tar.gz"
+    return cache_home() / "sdists" / f"{name}-{version}.tar.gz"
 
 
 def obtain(requirement: str, sha256: str | None = None) -> Path:
@@ -69,18 +65,7 @@ def obtain(requirement: str, sha256: str | None = None) -> Path:
     `sha256`: what it must be; without it, whatever the index gave. Several at once do no harm: one fetches, the others
     wait. Raises InputError for what is no requirement, SetupError, with the cure, when it cannot be had or is another.
     """
-    path = location(requirement)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file():
-            with _alone(path.with_name(".lock")):
-                if not path.is_file():
-                    _fetch(requirement, path)
-    except OSError as error:
-        raise SetupError(
-            f"cannot store {path.name} under {path.parent}: {error.strerror or error}; "
-            "make room or set WORLDLM_HOME to another folder"
-        ) from error
+    path = once(location(requirement), lambda work: _fetch(requirement, location(requirement), work))
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if sha256 is not None and found != sha256.lower():
         raise SetupError(
@@ -90,37 +75,25 @@ def obtain(requirement: str, sha256: str | None = None) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _fetch(requirement: str, path: Path) -> None:
-    """Bring the archive to `path`; whole, or not at all. The caller holds its lock."""
+def _fetch(requirement: str, path: Path, work: Path) -> Path:
+    """Bring the archive that belongs at `path` into the folder `work`."""
     if importlib.util.find_spec("pip") is None:
         raise SetupError(
             f"{requirement} is not here and this Python has no pip: run `python -m ensurepip`, "
             f"or put its .tar.gz at {path}"
         )
-    for left_over in path.parent.glob(".partial-*"):  # of a fetch that was killed
-        shutil.rmtree(left_over, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=path.parent) as folder:
-        fresh = Path(folder) / "archive"
-        wanted = _normal(path.name.removesuffix(".tar.gz"))
-        command = [sys.executable, "-m", "worldlm.real.sdists", wanted, requirement, str(fresh)]
-        problem = _run(command, {**os.environ, "TMPDIR": folder})
-        if problem:
-            raise SetupError(
-                f"could not download the source distribution {requirement}: {problem}; check its name and version, the "
-                f"network and pip's index, or put its .tar.gz at {path}"
-            )
-        if fresh.stat().st_size > MAX_ARCHIVE:
-            raise SetupError(
-                f"{requirement} has {fresh.stat().st_size >> 20} MiB; at most {MAX_ARCHIVE >> 20} are taken"
-            )
-        fresh.replace(path)
+    fresh = work / "archive"
+    wanted = _normal(path.name.removesuffix(".tar.gz"))
+    command = [sys.executable, "-m", "worldlm.real.sdists", wanted, requirement, str(fresh)]
+    problem = _run(command, {**os.environ, "TMPDIR": str(work)})
+    if problem:
+        raise SetupError(
+            f"could not download the source distribution {requirement}: {problem}; check its name and version, the "
+            f"network and pip's index, or put its .tar.gz at {path}"
+        )
+    if fresh.stat().st_size > MAX_ARCHIVE:
+        raise SetupError(f"{requirement} has {fresh.stat().st_size >> 20} MiB; at most {MAX_ARCHIVE >> 20} are taken")
+    return fresh
 
 
 def _run(command: list[str], environment: dict[str, str]) -> str:
@@ -143,9 +116,7 @@ def _run(command: list[str], environment: dict[str, str]) -> str:
         os.close(lifeline)
     if done.returncode == _FETCHED:
         return ""
-    lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.strip()]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines or [f"pip ended with {done.returncode}"])[-1].strip()
+    return last_error(done.stdout.decode(errors="replace"), done.returncode)
 
 
 def _pip_download(wanted: str, requirement: str, target: str) -> None:

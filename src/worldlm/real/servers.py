@@ -6,11 +6,8 @@ into this process. Some of the packages bring solved tasks: `solutions` gives th
 """
 
 import ast
-import fcntl
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +18,11 @@ from typing import Any, Literal
 
 import yaml
 
-from worldlm.core.errors import InputError, SetupError, nearest, user_path
+from worldlm.core.cache import cache_home, once
+from worldlm.core.errors import InputError, SetupError, nearest
 from worldlm.core.types import JsonObject, ToolCall, World
 from worldlm.domains.domain import format_tool_call
+from worldlm.real.packages import run_installer
 from worldlm.real.sandbox import Bind
 
 SERVER = "/opt/server"
@@ -97,13 +96,6 @@ PACKAGES: dict[str, Package] = {
 # Installing.
 
 
-def servers_home() -> Path:
-    """The folder of the servers' folders."""
-    if home := os.environ.get("WORLDLM_HOME"):
-        return user_path(home) / "servers"
-    return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "worldlm" / "servers"
-
-
 def package(name: str) -> Package:
     """A packaged server by name. Raises InputError with the nearest one."""
     if name not in PACKAGES:
@@ -116,7 +108,7 @@ def server_folder(name: str) -> Path:
     wanted = package(name)
     # Compiled parts of Python packages go with one version of the interpreter.
     tag = f"-py{sys.version_info.major}{sys.version_info.minor}" if wanted.kind == "pip" else ""
-    return servers_home() / f"{name}-{wanted.version}{tag}"
+    return cache_home() / "servers" / f"{name}-{wanted.version}{tag}"
 
 
 def install(name: str) -> Path:
@@ -125,28 +117,11 @@ def install(name: str) -> Path:
     Processes that want the same server at once wait for the first. Raises SetupError: no pip, npm or network, or the
     cache cannot be written.
     """
-    folder = server_folder(name)
-    if folder.is_dir():
-        return folder
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with folder.with_name(folder.name + ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.is_dir():
-                partial = folder.with_name(folder.name + ".partial")
-                shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-                try:
-                    _fill(name, partial)
-                    partial.rename(folder)
-                finally:
-                    shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        raise SetupError(f"cannot install the MCP server {name!r} into {folder}: {error.strerror or error}") from error
-    return folder
+    return once(server_folder(name), lambda work: _fill(name, work))
 
 
-def _fill(name: str, folder: Path) -> None:
-    wanted = PACKAGES[name]
+def _fill(name: str, work: Path) -> Path:
+    wanted, folder = PACKAGES[name], work / name
     if wanted.kind == "npm":
         _require("npm", f"the MCP server {name!r}", "nodejs npm")
         folder.mkdir()
@@ -158,23 +133,10 @@ def _fill(name: str, folder: Path) -> None:
         _require("uv", f"the MCP server {name!r} (this Python has no pip)", "python3-pip")
         command = ["uv", "pip", "install", "--quiet", "--python", sys.executable, "--target", str(folder)]
         command += () if wanted.dependencies else ("--no-deps",)
-    try:
-        done = subprocess.run(
-            [*command, *wanted.requirements],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=INSTALL_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SetupError(f"installing {wanted.requirements[0]} took more than {INSTALL_SECONDS:g} s") from error
-    if done.returncode != 0:
-        told = [line for line in (done.stderr or done.stdout).splitlines() if "error" in line.lower()]
-        why = (told or done.stderr.splitlines() or ["no reason given"])[-1].strip()
-        raise SetupError(f"cannot install {wanted.requirements[0]} (is a package index within reach?): {why}")
+    cure = "is a package index within reach?"
+    run_installer([*command, *wanted.requirements], wanted.requirements[0], cure=cure, seconds=INSTALL_SECONDS)
     shutil.rmtree(folder / "bin", ignore_errors=True)  # its scripts name this machine's interpreter
+    return folder
 
 
 def _require(program: str, who: str, packages: str) -> str:

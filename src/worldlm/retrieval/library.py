@@ -7,7 +7,6 @@ builds and the others wait, and one that is killed leaves nothing that is taken 
 
 import fcntl
 import json
-import os
 import shutil
 import sys
 import threading
@@ -18,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from worldlm.core.errors import InputError, SetupError, user_path
+from worldlm.core.cache import cache_home
+from worldlm.core.errors import InputError, SetupError
 from worldlm.core.text import clean_text, digest
 from worldlm.retrieval.document import Document, Unreadable
 from worldlm.retrieval.index import Index, engine_version
@@ -89,10 +89,8 @@ def open_library(sources: Sequence[Source], cache: Path, stop: threading.Event |
 
 
 def cache_folder() -> Path:
-    """`$WORLDLM_HOME/indexes`, else `$XDG_CACHE_HOME/worldlm/indexes`, else `~/.cache/worldlm/indexes`."""
-    if told := os.environ.get("WORLDLM_HOME"):
-        return user_path(told) / "indexes"
-    return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "worldlm" / "indexes"
+    """Where indexes are kept."""
+    return cache_home() / "indexes"
 
 
 def memory_library(name: str, documents: Sequence[Document]) -> Library:
