@@ -35,7 +35,7 @@ def once(path: Path, make: Callable[[Path], Path]) -> Path:
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(path.with_name(f".{path.name}.lock")):
+        with alone(path.with_name(f"{path.name}.lock")):
             if not path.exists():
                 work = path.with_name(f".{path.name}.partial")
                 shutil.rmtree(work, ignore_errors=True)

@@ -8,15 +8,16 @@ before anything has been used. Lenient reading yields the good records and colle
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from worldlm.core.errors import InputError, WorldlmError
+from worldlm.core.errors import InputError, WorldlmError, nearest
 from worldlm.core.text import clean_json
 from worldlm.core.types import TRAJECTORY_SCHEMA, Trajectory
 
@@ -42,6 +43,34 @@ def describe(error: ValidationError) -> str:
     said = first["msg"].removeprefix("Value error, ")
     said = said.replace("valid tuple", "valid list").replace("valid dictionary", "valid mapping")
     return f"{where or 'value'}: {said}{more}"
+
+
+def unknown_key(error: ValidationError, model: type[BaseModel]) -> tuple[str, str] | None:
+    """The first key of an error that `model` does not know, with its place, and a hint at the nearest that it does."""
+    for problem in error.errors(include_url=False, include_input=False):
+        if problem["type"] == "extra_forbidden":
+            *place, key = problem["loc"]
+            return ".".join(map(str, problem["loc"])), nearest(str(key), _known_keys(model, place))
+    return None
+
+
+def _known_keys(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
+    """The keys that are valid at a place of a schema; what is no key of it there is an index, or a name in a mapping."""
+    for part in place:
+        field = _fields(model).get(str(part))
+        model = next(_models(field.annotation), model) if field else model
+    return list(_fields(model))
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def read_jsonl(path: Path, parse: Callable[[Any], T], *, lenient: bool = False) -> Records[T]:

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeAlias
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
-from worldlm.core.errors import ActionError, InputError, nearest
-from worldlm.core.jsonl import describe
+from worldlm.core.errors import ActionError, InputError
+from worldlm.core.jsonl import describe, unknown_key
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import digest
 from worldlm.core.types import Trajectory, Turn, Value
@@ -185,18 +185,10 @@ def _parse(text: str, name: str) -> MaskConfig:
     try:
         return MaskConfig.model_validate(value)
     except ValidationError as error:
-        raise InputError(f"{name}: {_unknown_key(error) or describe(error)}") from None
-
-
-def _unknown_key(error: ValidationError) -> str | None:
-    """The first key that there is not, and the nearest that there is: what else is missing is missing for it."""
-    for problem in error.errors(include_url=False, include_input=False):
-        if problem["type"] == "extra_forbidden":
-            *where, key = problem["loc"]
-            known: type[Value] = (MaskConfig, MaskConfig, ClassRule, Bounds)[min(len(where), 3)]
-            place = "".join(f"{part}." for part in where)
-            return f"{place}{key}: there is no such key; {nearest(str(key), known.model_fields)}"
-    return None
+        # What else is missing is missing for a key that there is not.
+        if found := unknown_key(error, MaskConfig):
+            raise InputError(f"{name}: {found[0]}: there is no such key; {found[1]}") from None
+        raise InputError(f"{name}: {describe(error)}") from None
 
 
 # The turns of a trajectory.

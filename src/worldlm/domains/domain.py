@@ -6,18 +6,20 @@ in these fields; the rest of the package is written once against them.
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
+from pydantic import ValidationError
 
-from worldlm.core.errors import ActionError, nearest
+from worldlm.core.errors import ActionError, InputError, nearest
+from worldlm.core.jsonl import describe, unknown_key
 from worldlm.core.text import canonical_json
-from worldlm.core.types import Check, DomainName, Limits, Observation, Tool, ToolCall, Turn, World
+from worldlm.core.types import Check, DomainName, Limits, Observation, Tool, ToolCall, Turn, Value, World
 
 PromptSize = Literal["full", "compact"]
 
@@ -200,6 +202,19 @@ def bad_arguments(call: ToolCall, tool: Tool) -> str | None:
             if key not in properties:
                 return f"{key!r} is not a parameter; {nearest(key, properties)}"
     return schema_problem(call.arguments, tool.parameters)
+
+
+State = TypeVar("State", bound=Value)
+
+
+def read_state(world: World, kind: type[State], state: Mapping[str, Any] | None = None) -> State:
+    """The initial state of a world (or `state` in its place) as a domain's type. Raises InputError naming the key."""
+    try:
+        return kind.model_validate(world.initial_state if state is None else state)
+    except ValidationError as error:
+        if found := unknown_key(error, kind):
+            raise InputError(f"unknown key {'initial_state.' + found[0]!r}; {found[1]}") from error
+        raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
 
 
 def state_text(world: World) -> str:

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from worldlm.core.errors import InputError, nearest
-from worldlm.core.jsonl import describe
 from worldlm.core.types import Text, Value, World
+from worldlm.domains.domain import read_state
 
 
 class FileEntry(Value):
@@ -73,22 +72,13 @@ _State = TypeVar("_State", bound=FileState)
 
 def file_state(world: World) -> FileState:
     """The file state of a world; free text counts as notes. Raises InputError that names the key."""
-    return read_state(world, FileState)
+    return read_file_state(world, FileState)
 
 
-def read_state(world: World, kind: type[_State]) -> _State:
+def read_file_state(world: World, kind: type[_State]) -> _State:
     """The same for a domain that has more keys."""
-    if isinstance(world.initial_state, str):
-        return kind(notes=world.initial_state)
-    try:
-        return kind.model_validate(world.initial_state)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "extra_forbidden":
-            known = kind.model_fields if len(first["loc"]) == 1 else FileEntry.model_fields
-            where = ".".join(str(part) for part in ("initial_state", *first["loc"]))
-            raise InputError(f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}") from error
-        raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
+    text = world.initial_state
+    return read_state(world, kind, {"notes": text} if isinstance(text, str) else None)
 
 
 def render_file_state(world: World) -> str:

@@ -19,10 +19,9 @@ from typing import Any
 import json_repair
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from worldlm.core.errors import InputError, nearest
-from worldlm.core.jsonl import describe
+from worldlm.core.errors import InputError
 from worldlm.core.text import canonical_json
 from worldlm.core.types import Check, JsonObject, Limits, Observation, Text, Tool, ToolCall, Turn, Value, World
 from worldlm.domains.domain import (
@@ -32,10 +31,11 @@ from worldlm.domains.domain import (
     json_kind,
     no_harness,
     parse_tool_call,
+    read_state,
     schema_problem,
     state_text,
 )
-from worldlm.domains.files import FileEntry, FileState
+from worldlm.domains.files import FileState
 
 RESULT_KEYS = ("content", "structuredContent", "isError", "_meta")
 BLOCKS: dict[str, tuple[str, ...]] = {
@@ -108,17 +108,7 @@ def server_state(world: World) -> McpState:
             f"world {world.name!r}: initial_state has no 'server'; "
             "a real one needs {command: […]}, {url: …} or {package: NAME}"
         )
-    try:
-        found = McpState.model_validate(state)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in ("initial_state", *first["loc"]))
-        if first["type"] == "extra_forbidden":
-            inside = first["loc"][0] if len(first["loc"]) > 1 else None
-            models: dict[str, type[Value]] = {"server": ServerState, "files": FileEntry}
-            known = models.get(str(inside), McpState).model_fields
-            raise InputError(f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}") from error
-        raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
+    found = read_state(world, McpState)
     if (found.files or found.setup) and (found.server.url or not found.server.sandbox):
         raise InputError(
             f"world {world.name!r}: initial_state.files and setup are made in the sandbox, and this server is not in it"

@@ -41,7 +41,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from worldlm.core.errors import ActionError, InputError, nearest
+from worldlm.core.errors import ActionError, InputError
 from worldlm.core.jsonl import describe
 from worldlm.core.text import canonical_json
 from worldlm.core.types import Check, Limits, Observation, Text, Tool, ToolCall, Turn, Value, World
@@ -53,6 +53,7 @@ from worldlm.domains.domain import (
     format_tool_call,
     observation_text,
     parse_tool_call,
+    read_state,
     state_text,
     text_observation,
 )
@@ -174,15 +175,7 @@ def search_state(world: World) -> SearchState | None:
     """
     if not isinstance(world.initial_state, Mapping) or not world.initial_state:
         return None
-    try:
-        return SearchState.model_validate(world.initial_state)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "extra_forbidden":
-            known = SearchState.model_fields if len(first["loc"]) == 1 else DocumentSource.model_fields
-            where = ".".join(str(part) for part in ("initial_state", *first["loc"]))
-            raise InputError(f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}") from error
-        raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
+    return read_state(world, SearchState)
 
 
 _BLOCK = re.compile(r"\[([1-9]\d{0,2})\] (\S+)\nTitle: ([^\n]+)\nSnippet: ([^\n]+)\nDate: ([^\n]+)")

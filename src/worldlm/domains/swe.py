@@ -52,7 +52,7 @@ from worldlm.domains.domain import (
     parse_tool_call,
     text_observation,
 )
-from worldlm.domains.files import FileState, read_state, render_state
+from worldlm.domains.files import FileState, read_file_state, render_state
 
 READ_LINES = 2000
 """Lines that `read_file` gives when no limit is asked for."""
@@ -194,7 +194,7 @@ class RepositoryState(FileState):
 
 def repository_state(world: World) -> RepositoryState:
     """The initial state of a world; free text counts as notes. Raises InputError that names the key."""
-    return read_state(world, RepositoryState)
+    return read_file_state(world, RepositoryState)
 
 
 # The forms of results.

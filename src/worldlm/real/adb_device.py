@@ -6,12 +6,12 @@ import re
 import shlex
 from typing import Literal, NamedTuple
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from worldlm.core.errors import ActionError, InputError, SetupError, nearest
-from worldlm.core.jsonl import describe
 from worldlm.core.types import Check, Text, ToolCall, Value, World
 from worldlm.domains.android import calm_screen, read_dump, write_screen
+from worldlm.domains.domain import read_state
 from worldlm.domains.tree import Box, Tree, TreeError, read_hierarchy, size
 from worldlm.real.adb import Adb, AdbFailure, Claim, explained, properties
 
@@ -53,14 +53,7 @@ def device_state(world: World) -> DeviceState:
                 f"keys of {', '.join(DeviceState.model_fields)}"
             )
         return DeviceState()
-    try:
-        return DeviceState.model_validate(state)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "extra_forbidden":
-            key = str(first["loc"][-1])
-            raise InputError(f"unknown key 'initial_state.{key}'; {nearest(key, DeviceState.model_fields)}") from error
-        raise InputError(f"world {world.name!r}: initial_state.{describe(error)}") from error
+    return read_state(world, DeviceState)
 
 
 class RefusedError(Exception):

@@ -31,7 +31,8 @@ from worldlm.core.errors import ActionError, InputError, SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import Limits, Observation, Origin, Step, Text, Turn, Usage, World
 from worldlm.domains.desktop import BUSY, OS, cut
-from worldlm.domains.files import FileState, read_state
+from worldlm.domains.domain import read_state
+from worldlm.domains.files import FileState
 from worldlm.real.sandbox import Bind, Plan, program_plan, require_programs
 from worldlm.real.worker import Worker, WorkerError
 

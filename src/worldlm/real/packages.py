@@ -10,11 +10,12 @@ from worldlm.core.errors import SetupError
 
 
 def run_installer(
-    command: Sequence[str], what: str, *, cure: str, seconds: float, temporary: Path | None = None
+    command: Sequence[str], *, failure: str, cure: str, seconds: float, temporary: Path | None = None
 ) -> None:
-    """Run an installer that brings `what`. Blocks.
+    """Run an installer. Blocks.
 
-    `temporary`: the folder for its temporary files. Raises SetupError, with its own words and the cure.
+    `temporary`: the folder for its temporary files. Raises SetupError: the `failure`, the installer's own words, the
+    cure.
     """
     ends_with_us = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     environment: Mapping[str, str] = {**os.environ, **({"TMPDIR": str(temporary)} if temporary else {})}
@@ -30,9 +31,9 @@ def run_installer(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SetupError(f"{command[0]} did not bring {what} within {seconds:g} s; {cure}") from None
+        raise SetupError(f"{failure}: it took more than {seconds:g} s; {cure}") from None
     if done.returncode:
-        raise SetupError(f"could not get {what}: {last_error(done.stderr or done.stdout, done.returncode)}; {cure}")
+        raise SetupError(f"{failure}: {last_error(done.stderr or done.stdout, done.returncode)}; {cure}")
 
 
 def last_error(output: str, code: int) -> str:

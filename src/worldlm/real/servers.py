@@ -133,8 +133,12 @@ def _fill(name: str, work: Path) -> Path:
         _require("uv", f"the MCP server {name!r} (this Python has no pip)", "python3-pip")
         command = ["uv", "pip", "install", "--quiet", "--python", sys.executable, "--target", str(folder)]
         command += () if wanted.dependencies else ("--no-deps",)
-    cure = "is a package index within reach?"
-    run_installer([*command, *wanted.requirements], wanted.requirements[0], cure=cure, seconds=INSTALL_SECONDS)
+    run_installer(
+        [*command, *wanted.requirements],
+        failure=f"cannot install {wanted.requirements[0]}",
+        cure="is a package index within reach?",
+        seconds=INSTALL_SECONDS,
+    )
     shutil.rmtree(folder / "bin", ignore_errors=True)  # its scripts name this machine's interpreter
     return folder
 

@@ -51,5 +51,6 @@ def _fetch(packages: Packages, work: Path) -> Path:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input"]
     command += ["--no-deps", "--only-binary", ":all:", "--target", str(site), *packages.requirements]
     cure = f"check the network and pip's index, or run elsewhere: {by_hand}"
-    run_installer(command, wanted, cure=cure, seconds=FETCH_SECONDS, temporary=work)
+    failure = f"could not get {wanted}"
+    run_installer(command, failure=failure, cure=cure, seconds=FETCH_SECONDS, temporary=work)
     return site

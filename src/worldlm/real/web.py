@@ -30,13 +30,13 @@ from random import Random
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from worldlm.core.errors import ActionError, InputError, SetupError, nearest, user_path
-from worldlm.core.jsonl import describe
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import derive_seed
 from worldlm.core.types import Check, Limits, Observation, Origin, Step, Turn, Usage, Value, World
+from worldlm.domains.domain import read_state
 from worldlm.domains.files import FileState
 from worldlm.domains.web import WEB
 from worldlm.real import sites
@@ -116,15 +116,7 @@ def web_state(world: World) -> WebState:
             f"world {world.name!r}: a real browser needs initial_state with site, folder or url; "
             "text is for a simulated one"
         )
-    try:
-        return WebState.model_validate(world.initial_state)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = str(first["loc"][-1]) if first["loc"] else ""
-        if first["type"] == "extra_forbidden":
-            raise InputError(f"unknown key 'initial_state.{key}'; {nearest(key, WebState.model_fields)}") from error
-        told = str(first["ctx"]["error"]) if first["type"] == "value_error" else describe(error)
-        raise InputError(f"world {world.name!r}: initial_state{'' if not key else '.'}{told}") from error
+    return read_state(world, WebState)
 
 
 class Site(NamedTuple):

@@ -2,13 +2,13 @@
 
 from collections.abc import Hashable
 from importlib import resources
-from typing import Any, get_args
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from worldlm.core.errors import InputError, nearest, user_path
-from worldlm.core.jsonl import describe
+from worldlm.core.jsonl import describe, unknown_key
 from worldlm.core.types import DOMAIN_NAMES, DomainName, World
 from worldlm.domains import get_domain
 
@@ -123,27 +123,11 @@ def _is_endless(value: object) -> bool:
 
 
 def _explain(error: ValidationError, value: dict[str, Any]) -> str:
-    for item in error.errors(include_url=False):
-        location = item["loc"]
-        where = ".".join(str(part) for part in location)
-        if item["type"] == "extra_forbidden":
-            return f"unknown key {where!r}; {nearest(str(location[-1]), _known_keys(World, location[:-1]))}"
-        if location == ("domain",):
-            return f"unknown domain {value['domain']!r}; {nearest(str(value['domain']), DOMAIN_NAMES)}"
+    if found := unknown_key(error, World):
+        return f"unknown key {found[0]!r}; {found[1]}"
+    if any(item["loc"] == ("domain",) for item in error.errors(include_url=False)):
+        return f"unknown domain {value['domain']!r}; {nearest(str(value['domain']), DOMAIN_NAMES)}"
     return describe(error)
-
-
-def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The keys that are valid at a place of the schema."""
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    if not location:
-        return list(fields)
-    field = fields.get(str(location[0]))
-    rest = tuple(part for part in location[1:] if not isinstance(part, int))
-    for inner in [field.annotation, *get_args(field.annotation)] if field else []:
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            return _known_keys(inner, rest)
-    return []
 
 
 def dump_world(world: World) -> str:
