@@ -183,6 +183,12 @@ async def test_the_memory_keeps_until_reset(folder: Path) -> None:
         assert await said(environment, "dict_memory", action="get") == "The memory is empty."
 
 
+async def test_the_last_turn_of_a_limit_is_truncated(folder: Path) -> None:
+    async with opened(world_of(folder, limits={"turns": 2})) as environment:
+        steps = [await environment.step(call("dict_memory", action="get")) for _ in range(2)]
+        assert [step.truncated for step in steps] == [False, True]
+
+
 async def test_a_search_that_takes_too_long_is_timed_out(folder: Path) -> None:
     world = world_of(folder, limits=Limits(step_seconds=1e-4).model_dump(exclude_none=True))
     async with opened(world) as environment:

@@ -431,7 +431,10 @@ def test_a_source_distribution_is_what_it_should_be(index: Path) -> None:
     assert path == sdists.location("tiny_thing==1.0")
     with pytest.raises(SetupError, match=r"is not the tiny-thing==1\.0 that the world was made with"):
         sdists.obtain("tiny-thing==1.0", "0" * 64)
-    assert sorted(entry.name for entry in path.parent.iterdir()) == [".lock", "tiny-thing-1.0.tar.gz"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [
+        "tiny-thing-1.0.tar.gz",
+        "tiny-thing-1.0.tar.gz.lock",
+    ]
 
 
 def test_a_source_distribution_comes_from_a_folder_too(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

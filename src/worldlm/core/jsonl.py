@@ -55,7 +55,7 @@ def unknown_key(error: ValidationError, model: type[BaseModel]) -> tuple[str, st
 
 
 def _known_keys(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
-    """The keys that are valid at a place of a schema; what is no key of it there is an index, or a name in a mapping."""
+    """The keys that are valid at a place of a schema: what is no key there is an index or a name."""
     for part in place:
         field = _fields(model).get(str(part))
         model = next(_models(field.annotation), model) if field else model

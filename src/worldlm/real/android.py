@@ -34,18 +34,18 @@ import time
 
 from worldlm.core.errors import ActionError, InputError, SetupError
 from worldlm.core.outcomes import Outcome
-from worldlm.core.types import Limits, Observation, Origin, Step, ToolCall, Turn, Usage, World
+from worldlm.core.types import Limits, Observation, Origin, Step, ToolCall, Usage, World
 from worldlm.domains.android import ANDROID, failed_screen
 from worldlm.domains.tree import Tree, read_hierarchy
 from worldlm.real.adb import Adb, AdbFailure, AdbTimeout, Claim, Server, explained
 from worldlm.real.adb_device import Device, DeviceState, RefusedError, Seen, commands, device_state, target
+from worldlm.real.episode import Episode
 
 RESET_ATTEMPTS = 3
 WAIT_SECONDS = 1.0
 """How much longer `wait` waits than other actions."""
 _BATCH = 16
 """Typing commands that go to the device in one call (which holds 64 KiB at most)."""
-_OVER = "the episode is over; reset to start a new one"
 
 
 class AndroidEnvironment:
@@ -65,10 +65,9 @@ class AndroidEnvironment:
         self._device: Device | None = None
         self._closings = 0
         self._version = ""
-        self._turns: list[Turn] = []
+        self._episode = Episode(ANDROID, self._limits)
         self._screen = ""
         self._until = 0.0
-        self._over = False
         self._lost: tuple[Outcome, str] | None = None
 
     @property
@@ -111,7 +110,7 @@ class AndroidEnvironment:
             self._until = time.monotonic() + (self._limits.episode_seconds or 0)
             self._version = device.version
             self._screen = seen.text
-            self._turns, self._over, self._lost = [], False, None
+            self._episode, self._lost = Episode(ANDROID, self._limits), None
             found = self._state.model_dump(exclude={"serial", "server", "pause"}, exclude_defaults=True) | device.found
             view = {"initial_state": found, "initial_observation": seen.text}
             self._view = self._given.agent_view().model_copy(update=view)
@@ -123,23 +122,18 @@ class AndroidEnvironment:
             device = self._device
             if device is None:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
-            if self._over:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
             if self._lost:
                 outcome, why = self._lost
                 return Step(observation=None, outcome=outcome, detail=f"{why} (an earlier step; reset to go on)")
-            try:
-                call = ANDROID.parse_action(action, self._view)
-            except ActionError as error:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
-            heard = ANDROID.harness(self._view, self._turns, call)
-            if heard is not None:
-                return self._finish(action, Step(observation=heard.observation, terminated=heard.terminated))
+            call = self._episode.read(action, self._view)
+            if isinstance(call, Step):
+                self._screen = call.observation.text if call.observation else self._screen
+                return call
             started = time.monotonic()
             left = self._until - started
             seconds = min(left, self._limits.step_seconds or left)
             if left <= 0:
-                self._over = True
+                self._episode.over = True
                 detail = f"the episode used up its {self._limits.episode_seconds:g} s"
                 return Step(observation=None, outcome=Outcome.TIMED_OUT, detail=detail, truncated=True)
             try:
@@ -180,11 +174,7 @@ class AndroidEnvironment:
     def _finish(self, action: str, step: Step) -> Step:
         assert step.observation is not None
         self._screen = step.observation.text
-        self._turns.append(step.turn(action))
-        self._over = step.terminated
-        if len(self._turns) >= (self._limits.turns or len(self._turns) + 1) and not step.terminated:
-            step = step.model_copy(update={"truncated": True})
-        return step
+        return self._episode.finish(action, step)
 
     async def _do(self, device: Device, call: ToolCall) -> Seen:
         """The screen after an action; with `error` on the screen as it was where the action cannot be done."""

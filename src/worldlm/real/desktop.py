@@ -27,12 +27,12 @@ from typing import Any
 
 from pydantic import Field
 
-from worldlm.core.errors import ActionError, InputError, SetupError
-from worldlm.core.outcomes import Outcome
-from worldlm.core.types import Limits, Observation, Origin, Step, Text, Turn, Usage, World
+from worldlm.core.errors import InputError, SetupError
+from worldlm.core.types import Limits, Observation, Origin, Step, Text, Usage, World
 from worldlm.domains.desktop import BUSY, OS, cut
 from worldlm.domains.domain import read_state
 from worldlm.domains.files import FileState
+from worldlm.real.episode import Episode
 from worldlm.real.sandbox import Bind, Plan, program_plan, require_programs
 from worldlm.real.worker import Worker, WorkerError
 
@@ -62,7 +62,6 @@ WAIT_SECONDS = 1.0
 
 _PYTHON = ("pyautogui", "pytweening")
 _HOST_SETTINGS = ("/etc/fonts", "/etc/libreoffice", "/var/cache/fontconfig")
-_OVER = "the episode is over; reset to start a new one"
 
 
 class DesktopState(FileState):
@@ -108,8 +107,7 @@ class DesktopEnvironment:
         self._limits: Limits = OS.limits.model_copy(update=given)
         self._lock = asyncio.Lock()
         self._worker: Worker | None = None
-        self._turns: list[Turn] = []
-        self._over = False
+        self._episode = Episode(OS, self._limits)
 
     @property
     def world(self) -> World:
@@ -132,7 +130,7 @@ class DesktopEnvironment:
             await self._end()
             require_programs(PACKAGES, "a real desktop")
             _require_applications(self._state)
-            self._turns, self._over = [], False
+            self._episode = Episode(OS, self._limits)
             self._worker = worker = await Worker.start(_plan(self._state, self._limits), self._limits, "a real desktop")
             commands = [command_words(command) for command in self._state.applications]
             order = {"do": "start", "screen": self._state.screen, "applications": commands}
@@ -156,25 +154,20 @@ class DesktopEnvironment:
             worker = self._worker
             if worker is None:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
-            if self._over:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
-            try:
-                call = OS.parse_action(action, self._view)
-            except ActionError as error:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
-            answered = OS.harness(self._view, self._turns, call)
-            if answered is not None:
-                return self._finish(action, Step(observation=answered.observation, terminated=answered.terminated))
+            call = self._episode.read(action, self._view)
+            if isinstance(call, Step):
+                return call
             started = time.monotonic()
             try:
                 observation = self._observation(await worker.ask(self._order(call.name, action), self._patience))
             except WorkerError as error:
-                self._over = True
+                self._episode.over = True
                 return Step(observation=None, outcome=error.outcome, detail=str(error), truncated=True)
             except BaseException:
-                self._over = True  # the code may have run, and the answer is lost
+                self._episode.over = True  # the code may have run, and the answer is lost
                 raise
-            return self._finish(action, Step(observation=observation, usage=Usage(seconds=time.monotonic() - started)))
+            usage = Usage(seconds=time.monotonic() - started)
+            return self._episode.finish(action, Step(observation=observation, usage=usage))
 
     async def close(self) -> None:
         """End the sandbox and everything in it, and wait until it is gone."""
@@ -209,13 +202,6 @@ class DesktopEnvironment:
         if answer["cut"]:
             header.append(cut(answer["cut"]))
         return Observation(text="\n".join(header + answer["lines"]))
-
-    def _finish(self, action: str, step: Step) -> Step:
-        self._turns.append(step.turn(action))
-        self._over = step.terminated
-        if len(self._turns) >= (self._limits.turns or len(self._turns) + 1) and not step.terminated:
-            step = step.model_copy(update={"truncated": True})
-        return step
 
     def _kill(self) -> None:
         if self._worker is not None:

@@ -24,10 +24,11 @@ from importlib.metadata import version
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
-from worldlm.core.errors import ActionError, InputError, SetupError, user_path
+from worldlm.core.errors import InputError, SetupError, user_path
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import Limits, Observation, Origin, Step, Tool, Usage, World
 from worldlm.domains.mcp import MCP, McpState, ServerState, result_observation, server_state
+from worldlm.real.episode import Episode
 from worldlm.real.sandbox import Bind, Ended, program_plan
 from worldlm.real.servers import launch, package
 from worldlm.real.worker import Pipes, pipe_streams
@@ -438,7 +439,7 @@ class McpEnvironment:
         self._session: _Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: asyncio.Task[None] | None = None
-        self._turns = 0
+        self._episode = Episode(MCP, self._limits)
         self._failure: Step | None = None
         self._deadline = 0.0
         self._junk = 0
@@ -469,7 +470,7 @@ class McpEnvironment:
             await self.close()
             session = _Session(await self._start())
             self._session, self._loop = session, asyncio.get_running_loop()
-            self._turns, self._failure = 0, None
+            self._episode, self._failure = Episode(MCP, self._limits), None
             self._deadline = time.monotonic() + (self._limits.episode_seconds or float("inf"))
             try:
                 client, tools = await self._meet(session)
@@ -528,10 +529,9 @@ class McpEnvironment:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
             if self._loop is not asyncio.get_running_loop():
                 raise InputError("the environment was reset in another event loop: reset it in this one")
-            try:
-                call = MCP.parse_action(action, self._view)
-            except ActionError as error:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
+            call = self._episode.read(action, self._view)
+            if isinstance(call, Step):
+                return call
             started = time.monotonic()
             try:
                 step = await self._ask(session, session.client, call.name, call.arguments)
@@ -540,12 +540,7 @@ class McpEnvironment:
                 self._abandon()
                 raise
             step = step.model_copy(update={"usage": Usage(seconds=time.monotonic() - started)})
-            if step.observation is None:
-                return step
-            self._turns += 1
-            if self._limits.turns and self._turns >= self._limits.turns:
-                step = step.model_copy(update={"truncated": True})
-            return step
+            return step if step.observation is None else self._episode.finish(action, step)
 
     async def _ask(self, session: _Session, client: Client, name: str, arguments: dict[str, Any]) -> Step:
         seconds = min(self._limits.step_seconds or float("inf"), self._deadline - time.monotonic())

@@ -15,7 +15,7 @@ import anyio
 from anyio import to_thread
 from pydantic import JsonValue
 
-from worldlm.core.errors import ActionError, InputError, SetupError, nearest, user_path
+from worldlm.core.errors import InputError, SetupError, nearest, user_path
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import Limits, Observation, Origin, Step, ToolCall, Turn, Usage, World
 from worldlm.domains.search import (
@@ -30,6 +30,7 @@ from worldlm.domains.search import (
     search_state,
     world_pages,
 )
+from worldlm.real.episode import Episode
 from worldlm.retrieval import Document, Hit, Library, Source, Stopped, cache_folder, memory_library, open_library
 from worldlm.retrieval.collections import COLLECTIONS, collection_sources, collection_version
 from worldlm.retrieval.document import parse_date
@@ -71,7 +72,7 @@ class SearchEnvironment:
         self._lock = anyio.Lock()
         self._library: Library | None = None
         self._stop = threading.Event()
-        self._turns: list[Turn] = []
+        self._episode = Episode(SEARCH, self._limits)
 
     @property
     def world(self) -> World:
@@ -117,7 +118,7 @@ class SearchEnvironment:
             finally:
                 stop.set()  # a thread that was abandoned ends by this
             self._library = library
-            self._turns = []
+            self._episode = Episode(SEARCH, self._limits)
             self._view = _view(self._world, self._documents, library.counts)
             return SEARCH.initial_observation(self._world)
 
@@ -127,45 +128,39 @@ class SearchEnvironment:
             library = self._library
             if library is None:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
-            try:
-                call = SEARCH.parse_action(action, self._world)
-            except ActionError as error:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
+            call = self._episode.read(action, self._world)
+            if isinstance(call, Step):
+                return call
             started = monotonic()
-            answered = SEARCH.harness(self._world, self._turns, call)
-            if answered is not None:
-                text = answered.observation.text
-            else:
-                seconds = self._limits.step_seconds
-                with anyio.move_on_after(seconds) as scope:
-                    text = await to_thread.run_sync(partial(_answer, library, call), abandon_on_cancel=True)
-                if scope.cancelled_caught:
-                    detail = f"the search took longer than {seconds:g} s"
-                    return Step(observation=None, outcome=Outcome.TIMED_OUT, detail=detail)
-            step = Step(observation=Observation(text=text), usage=Usage(seconds=monotonic() - started))
-            self._turns.append(step.turn(action))
-            return step
+            seconds = self._limits.step_seconds
+            with anyio.move_on_after(seconds) as scope:
+                text = await to_thread.run_sync(partial(_answer, library, call), abandon_on_cancel=True)
+            if scope.cancelled_caught:
+                detail = f"the search took longer than {seconds:g} s"
+                return Step(observation=None, outcome=Outcome.TIMED_OUT, detail=detail)
+            usage = Usage(seconds=monotonic() - started)
+            return self._episode.finish(action, Step(observation=Observation(text=text), usage=usage))
 
     async def close(self) -> None:
         """Forget everything. The index stays in the cache."""
         self._stop.set()
         self._library = None
-        self._turns = []
+        self._episode = Episode(SEARCH, self._limits)
 
     async def snapshot(self) -> dict[str, JsonValue]:
         """The turns so far: what the memory holds follows from them."""
-        return {"turns": [turn.model_dump(mode="json") for turn in self._turns]}
+        return {"turns": [turn.model_dump(mode="json") for turn in self._episode.turns]}
 
     async def restore(self, snapshot: dict[str, JsonValue]) -> None:
         """Go back to the turns of `snapshot`."""
         turns = snapshot["turns"]
         assert isinstance(turns, list)
-        self._turns = [Turn.model_validate(turn) for turn in turns]
+        self._episode.turns = [Turn.model_validate(turn) for turn in turns]
 
     async def resume(self, initial: Observation, turns: Sequence[Turn], seed: int | None = None) -> None:
         """Start, and take `turns` as what happened."""
         await self.reset(seed)
-        self._turns = list(turns)
+        self._episode.turns = list(turns)
 
     def _open(self, stop: threading.Event) -> Library:
         if self._documents:

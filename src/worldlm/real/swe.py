@@ -30,10 +30,10 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-from worldlm.core.errors import ActionError, InputError, SetupError, user_path
+from worldlm.core.errors import InputError, SetupError, user_path
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import clean_text
-from worldlm.core.types import Limits, Observation, Origin, Step, ToolCall, Turn, Usage, World
+from worldlm.core.types import Limits, Observation, Origin, Step, ToolCall, Usage, World
 from worldlm.domains.swe import (
     READ_LINES,
     SWE,
@@ -52,6 +52,7 @@ from worldlm.domains.swe import (
     write_result,
 )
 from worldlm.real import sdists
+from worldlm.real.episode import Episode
 from worldlm.real.sandbox import Bind, Plan, program_plan
 from worldlm.real.worker import Worker, WorkerError
 
@@ -70,7 +71,6 @@ _PYTHON = "/opt/python"
 _VENV = "/opt/venv"
 _PACKAGES = "/opt/packages"
 _RUNNER = "/opt/tools/run.py"
-_OVER = "the episode is over; reset to start a new one"
 _PROBLEMS = {
     errno.EACCES: "permission denied",
     errno.EEXIST: "not a folder",
@@ -95,8 +95,7 @@ class SweEnvironment:
         self._origin = Origin(kind="real", source="bash and file tools in bubblewrap")
         self._lock = asyncio.Lock()
         self._worker: Worker | None = None
-        self._turns: list[Turn] = []
-        self._over = False
+        self._episode = Episode(SWE, self._limits)
 
     @property
     def world(self) -> World:
@@ -126,7 +125,7 @@ class SweEnvironment:
             files = await asyncio.to_thread(_source, state)
             plan = _plan(state, files, self._limits)
             worker = await Worker.start(plan, self._limits, "a real repository")
-            self._worker, self._turns, self._over, self._state = worker, [], False, state
+            self._worker, self._state, self._episode = worker, state, Episode(SWE, self._limits)
             try:
                 survey = await self._survey(worker)
             except BaseException:
@@ -141,28 +140,24 @@ class SweEnvironment:
             worker = self._worker
             if worker is None:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
-            if self._over:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
-            try:
-                call = SWE.parse_action(action, self._view)
-            except ActionError as error:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
-            if answered := SWE.harness(self._view, self._turns, call):
-                return self._finish(action, answered.observation.text, 0.0)
+            call = self._episode.read(action, self._view)
+            if isinstance(call, Step):
+                return call
             started = time.monotonic()
             try:
                 text = await _TOOLS[call.name](self, worker, call)
             except WorkerError as error:
-                self._over = True
+                self._episode.over = True
                 truncated = error.outcome is not Outcome.CANCELLED
                 return Step(observation=None, outcome=error.outcome, detail=str(error), truncated=truncated)
             except BaseException:
                 # What was done of it is not known: there is no way back to before the step.
                 worker.kill()
-                self._worker, self._over = None, True
+                self._worker, self._episode.over = None, True
                 await asyncio.shield(worker.close())
                 raise
-            return self._finish(action, text, time.monotonic() - started)
+            usage = Usage(seconds=time.monotonic() - started)
+            return self._episode.finish(action, Step(observation=Observation(text=text), usage=usage))
 
     async def close(self) -> None:
         """End the machine and everything in it, and wait until it is gone."""
@@ -172,13 +167,6 @@ class SweEnvironment:
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.close()
-
-    def _finish(self, action: str, text: str, seconds: float) -> Step:
-        step = Step(observation=Observation(text=text), usage=Usage(seconds=seconds))
-        self._turns.append(step.turn(action))
-        if self._limits.turns and len(self._turns) >= self._limits.turns:
-            step = step.model_copy(update={"truncated": True})
-        return step
 
     # How it starts.
 
@@ -245,7 +233,7 @@ class SweEnvironment:
         command, directory = clean_text(arguments["command"]), self._path(call, "directory")
         most = self._limits.step_seconds or SHELL_SECONDS
         seconds = min(most, arguments.get("timeout", SHELL_SECONDS))
-        now = datetime.fromisoformat(self._state.mtime) + TURN_TIME * (len(self._turns) + 1)
+        now = datetime.fromisoformat(self._state.mtime) + TURN_TIME * (len(self._episode.turns) + 1)
         request = {
             "do": "shell",
             "command": command,

@@ -17,12 +17,13 @@ import time
 from functools import cache
 from typing import Any, NoReturn
 
-from worldlm.core.errors import ActionError, InputError, SetupError
+from worldlm.core.errors import InputError, SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import digest
-from worldlm.core.types import Limits, Observation, Origin, Step, Turn, Usage, World
+from worldlm.core.types import Limits, Observation, Origin, Step, Usage, World
 from worldlm.domains.files import file_state
 from worldlm.domains.terminal import ROWS, TERMINAL, control_key, interrupted, scrolled_off
+from worldlm.real.episode import Episode
 from worldlm.real.sandbox import SETUP_FAILED, Ended, Sandbox, require_programs, terminal_plan
 from worldlm.real.tmux import HISTORY, Output, Screen, Tmux, TmuxError
 
@@ -39,7 +40,6 @@ SURE_BYTES = 1024
 
 # What a rendering loses: control sequences, and overwriting by return or backspace.
 _LOST = re.compile(r"[\x00-\x07\x08\x0b-\x0c\x0e-\x1f\x7f]|\r(?![\r\n])")
-_OVER = "the episode is over; reset to start a new one"
 
 
 class TerminalEnvironment:
@@ -56,11 +56,10 @@ class TerminalEnvironment:
         self._lock = asyncio.Lock()
         self._sandbox: Sandbox | None = None
         self._tmux: Tmux | None = None
-        self._turns: list[Turn] = []
+        self._episode = Episode(TERMINAL, self._limits)
         self._row = 0
         self._seen = 0
         self._unanswered = False
-        self._over = False
         self._leaving: asyncio.Future[None] | None = None
 
     @property
@@ -90,7 +89,8 @@ class TerminalEnvironment:
             flood = (self._limits.output_kib or 1) * 1024
             tmux = Tmux(sandbox.stdin, sandbox.stdout, nonce, secret, rows=ROWS, flood=flood)
             self._sandbox, self._tmux = sandbox, tmux
-            self._turns, self._over, self._unanswered, self._row, self._seen = [], False, False, 0, 0
+            self._episode = Episode(TERMINAL, self._limits)
+            self._unanswered, self._row, self._seen = False, 0, 0
             try:
                 if not await tmux.prompt(0, START_SECONDS):
                     await self._explain_failed_start(tmux, sandbox)
@@ -109,15 +109,9 @@ class TerminalEnvironment:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
             if tmux.loop is not asyncio.get_running_loop():
                 raise InputError("the environment was reset in another event loop: reset it in this one")
-            if self._over:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
-            try:
-                call = TERMINAL.parse_action(action, self._world)
-            except ActionError as error:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
-            answered = TERMINAL.harness(self._world, self._turns, call)
-            if answered is not None:
-                return self._finish(action, Step(observation=answered.observation, terminated=answered.terminated))
+            call = self._episode.read(action, self._world)
+            if isinstance(call, Step):
+                return call
             started = time.monotonic()
             try:
                 observation = await self._type(tmux, sandbox, call.arguments["keys"])
@@ -129,7 +123,7 @@ class TerminalEnvironment:
                 raise
             usage = Usage(seconds=time.monotonic() - started)
             ended = tmux.output.exit_code is not None
-            return self._finish(action, Step(observation=observation, terminated=ended, usage=usage))
+            return self._episode.finish(action, Step(observation=observation, terminated=ended, usage=usage))
 
     async def close(self) -> None:
         """End the sandbox and everything in it, and wait until it is gone."""
@@ -228,15 +222,8 @@ class TerminalEnvironment:
             total = max(total, output.newlines + 1)
         return written[max(start, end - ROWS) - first :], total
 
-    def _finish(self, action: str, step: Step) -> Step:
-        self._turns.append(step.turn(action))
-        self._over = step.terminated
-        if len(self._turns) >= (self._limits.turns or len(self._turns) + 1) and not step.terminated:
-            step = step.model_copy(update={"truncated": True})
-        return step
-
     def _failed(self, sandbox: Sandbox, error: TmuxError) -> Step:
-        self._over = True
+        self._episode.over = True
         if sandbox.ended is Ended.TIME:
             detail = f"{Ended.TIME.value} ({self._limits.episode_seconds:g} s); everything in the sandbox was ended"
             return Step(observation=None, outcome=Outcome.TIMED_OUT, detail=detail, truncated=True)

@@ -32,14 +32,15 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from worldlm.core.errors import ActionError, InputError, SetupError, nearest, user_path
+from worldlm.core.errors import InputError, SetupError, nearest, user_path
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import derive_seed
-from worldlm.core.types import Check, Limits, Observation, Origin, Step, Turn, Usage, Value, World
+from worldlm.core.types import Check, Limits, Observation, Origin, Step, Usage, Value, World
 from worldlm.domains.domain import read_state
 from worldlm.domains.files import FileState
 from worldlm.domains.web import WEB
 from worldlm.real import sites
+from worldlm.real.episode import Episode
 from worldlm.real.sandbox import Bind, Plan, program_plan
 from worldlm.real.worker import Worker, WorkerError
 
@@ -59,7 +60,6 @@ CHROMIUM = (
     "/usr/lib64/chromium-browser/chromium-browser",
 )
 """Where distributions keep it."""
-_OVER = "the episode is over; reset to start a new one"
 _PYTHON = "/opt/python/bin/python3"
 _FONTS = b"""<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>/usr/share/fonts</dir><cachedir>/tmp/fonts</cachedir></fontconfig>"""
@@ -149,8 +149,8 @@ class WebEnvironment:
         self._origin = Origin(kind="real", source="Chromium under Playwright", version=_playwright_version())
         self._lock = asyncio.Lock()
         self._worker: Worker | None = None
-        self._turns: list[Turn] = []
-        self._over = False
+        self._episode = Episode(WEB, self._limits)
+        self._screen = ""
 
     @property
     def world(self) -> World:
@@ -185,12 +185,9 @@ class WebEnvironment:
             version = f"Chromium {answer['version']}, {_playwright_version()}"
             source = f"Chromium under Playwright, {site.source}"
             self._origin = Origin(kind="real", source=source, version=version, licence=site.licence)
-            self._turns, self._over = [], False
-            return self._first(Observation(text=answer["text"]))
-
-    def _first(self, observation: Observation) -> Observation:
-        self._screen = observation.text
-        return observation
+            self._episode = Episode(WEB, self._limits)
+            self._screen = answer["text"]
+            return Observation(text=self._screen)
 
     async def _start(self, plan: Plan, site: Site) -> dict[str, Any]:
         why = ""
@@ -219,18 +216,12 @@ class WebEnvironment:
         """Do the action, wait until the page has settled, and look."""
         async with self._lock:
             worker = self._worker
-            if self._over:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=_OVER, terminated=True)
-            if worker is None:
+            if worker is None and not self._episode.over:
                 raise InputError("the environment has not been reset (or is closed): call reset first")
-            try:
-                call = WEB.parse_action(action, self._world)
-            except ActionError as error:
-                return Step(observation=None, outcome=Outcome.INVALID_ACTION, detail=str(error))
-            known = self._view.model_copy(update={"initial_observation": self._screen})
-            answered = WEB.harness(known, self._turns, call)
-            if answered is not None:
-                return self._finish(action, Step(observation=answered.observation, terminated=answered.terminated))
+            call = self._episode.read(action, self._view.model_copy(update={"initial_observation": self._screen}))
+            if isinstance(call, Step):
+                return call
+            assert worker is not None
             started = time.monotonic()
             try:
                 order = {"name": call.name, "arguments": call.arguments}
@@ -244,7 +235,7 @@ class WebEnvironment:
                 raise
             if "failed" in answer:
                 return await self._failed(Outcome.INFRASTRUCTURE_FAILED, answer["failed"])
-            return self._finish(
+            return self._episode.finish(
                 action,
                 Step(
                     observation=Observation(text=answer["text"]),
@@ -261,7 +252,7 @@ class WebEnvironment:
         await asyncio.shield(self._end())
 
     async def _failed(self, outcome: Outcome, why: str) -> Step:
-        self._over = True
+        self._episode.over = True
         await asyncio.shield(self._end())
         return Step(observation=None, outcome=outcome, detail=why, truncated=outcome is not Outcome.CANCELLED)
 
@@ -269,13 +260,6 @@ class WebEnvironment:
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.close()
-
-    def _finish(self, action: str, step: Step) -> Step:
-        self._turns.append(step.turn(action))
-        self._over = step.terminated
-        if len(self._turns) >= (self._limits.turns or len(self._turns) + 1) and not step.terminated:
-            step = step.model_copy(update={"truncated": True})
-        return step
 
 
 def _shown(state: WebState) -> dict[str, Any]:
