@@ -147,6 +147,7 @@ def test_a_world_whose_set_up_fails_is_counted_and_the_others_go_on(cli: Cli, tm
     assert {t.world.name for t in failed} == {"bad"}
 
 
+@pytest.mark.timeout(1200)  # on a new machine servers, repositories, sites and documents are fetched first
 def test_all_domains_in_one_command(cli: Cli, tmp_path: Path) -> None:
     report = cli("collect", "all", "--episodes", 1, "--turns", 2, "--out", tmp_path / "all", "--json").json
     assert set(report["domains"]) | set(report["left_out"]) == {
