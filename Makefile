@@ -2,15 +2,17 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests wait more than they compute; each worker takes whole files of them.
+WORKERS ?= 3
 EXAMPLE := examples/terminal
 
-.PHONY: simulate test test-long lint types docs bench format setup weights clean
+.PHONY: simulate test test-long lint types docs data bench format setup weights clean
 
 simulate: setup ## A scripted terminal session, predicted by the embedded model, beside what a real bash answered
 	$(BIN)/worldlm simulate terminal --script $(EXAMPLE)/session.txt --compare $(EXAMPLE)/recording.jsonl
 
 test: setup weights ## All tests but the long ones
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-long: setup weights ## The end-to-end runs of minutes
 	$(BIN)/pytest -m long --timeout 1800
@@ -28,6 +30,9 @@ types: setup
 
 docs: setup ## The documentation as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+data: setup ## RealTurns, our own data set, into out/realturns: played, cleaned, split and mixed
+	$(BIN)/worldlm data build out/realturns --workers 2
 
 bench: setup weights ## Every benchmark, one after another
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

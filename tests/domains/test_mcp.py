@@ -265,6 +265,7 @@ def test_a_tool_that_is_not_there_is_for_the_server_to_refuse() -> None:
         ({"server": {}}, "give one of command, url and package, not none of them"),
         ({"server": {"command": ["x"], "url": "http://x"}}, "not command and url"),
         ({"server": {"command": ["x"], "headers": {"a": "b"}}}, "'headers' does not go with 'command'"),
+        ({"server": {"url": "notaurl"}}, "url must be an address of http or https, not 'notaurl'"),
         ({"server": {"url": "http://x"}, "setup": ["true"]}, "files and setup are made in the sandbox"),
     ],
 )

@@ -89,6 +89,8 @@ class ServerState(Value):
             "url": ("headers",),
             "package": ("args", "options", "env", "network"),
         }[given[0]]
+        if self.url and not self.url.startswith(("http://", "https://", "${")):
+            raise ValueError(f"url must be an address of http or https, not {self.url!r}")
         for name in sorted(self.model_fields_set - {given[0], *takes}):
             raise ValueError(f"{name!r} does not go with {given[0]!r}, which takes {', '.join(takes)}")
         return self

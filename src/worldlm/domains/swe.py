@@ -37,7 +37,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from worldlm.core.errors import ActionError, InputError
 from worldlm.core.text import canonical_json
@@ -165,12 +165,13 @@ _BY_NAME = {tool.name: tool for tool in TOOLS}
 # The initial state.
 
 
+_SDIST = re.compile(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*\s*")
+
+
 class RepositoryState(FileState):
     """What `World.initial_state` holds here: a file tree, and where a real repository comes from."""
 
-    sdist: Text | None = Field(
-        default=None, pattern=r"^\s*[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*\s*$"
-    )
+    sdist: Text | None = None
     """A source distribution, `NAME==VERSION`, whose files are the repository's."""
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-fA-F]{64}$")
     """The digest that its archive must have."""
@@ -178,6 +179,13 @@ class RepositoryState(FileState):
     """A folder of the host whose files are copied to be the repository's (without `.git` and what git ignores)."""
     packages: tuple[str, ...] = ("pytest",)
     """Installed Python packages that the machine has, with what they require."""
+
+    @field_validator("sdist")
+    @classmethod
+    def _exact(cls, sdist: str | None) -> str | None:
+        if sdist is not None and not _SDIST.fullmatch(sdist):
+            raise ValueError(f"name one version, NAME==VERSION (more-itertools==10.8.0), not {sdist!r}")
+        return sdist
 
     @model_validator(mode="before")
     @classmethod

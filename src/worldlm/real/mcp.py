@@ -31,6 +31,7 @@ from worldlm.domains.mcp import MCP, McpState, ServerState, result_observation, 
 from worldlm.real.episode import Episode
 from worldlm.real.sandbox import Bind, Ended, program_plan
 from worldlm.real.servers import launch, package
+from worldlm.real.surroundings import HERE, Surroundings
 from worldlm.real.worker import Pipes, pipe_streams
 
 try:
@@ -69,7 +70,8 @@ Streams = Any
 """The SDK's pair of a read and a write stream of messages."""
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_OVER = "the episode is over; reset to start a new one"
+_NO_PROGRAM = re.compile(r"\S+: \d+: exec: (.+: (?:not found|Permission denied))")
+"""What the sandbox's shell says of a command that it cannot run."""
 
 
 # Servers.
@@ -79,6 +81,8 @@ class _Server(Protocol):
     """A server that we started, or one that is somewhere."""
 
     junk: int
+    parting: str
+    """What becomes of it when we give it up, in words."""
 
     def transport(self) -> AbstractAsyncContextManager[Streams]:
         """Its messages, both ways."""
@@ -99,6 +103,8 @@ class _Server(Protocol):
 
 class _Piped:
     """A server at the end of two pipes: a message is a line."""
+
+    parting = "the server was ended"
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.junk = 0
@@ -252,6 +258,8 @@ def _spawn(command: tuple[str, ...], environment: dict[str, str], stderr: int) -
 class _Remote:
     """A server that runs somewhere and speaks streamable HTTP."""
 
+    parting = "the connection was given up"
+
     def __init__(self, url: str, headers: Mapping[str, str]):
         self.junk = 0
         self._url = url
@@ -290,6 +298,8 @@ class _Remote:
 
 def _ended(stderr: str) -> str:
     told = [line.strip() for line in stderr.splitlines() if line.strip()]
+    if told and (missing := _NO_PROGRAM.fullmatch(told[-1])):
+        return f"the server's command cannot be started: {missing[1]}"
     return f"the server has ended: {told[-1]}" if told else "the server has ended without a word"
 
 
@@ -424,14 +434,18 @@ async def _list(client: Client) -> tuple[Tool, ...]:
 class McpEnvironment:
     """Satisfies `Environment` and `HasOrigin`. Steps run one at a time."""
 
-    def __init__(self, world: World):
-        """Cheap: nothing starts before `reset`. Raises InputError where the world names no server."""
+    def __init__(self, world: World, around: Surroundings = HERE):
+        """Cheap: nothing starts before `reset`. Raises InputError where the world names no server.
+
+        `around`: another clock, process ids and host than usual, for a server in the sandbox.
+        """
         if world.domain != "mcp":
             raise InputError(f"world {world.name!r} is of domain {world.domain!r}, not 'mcp'")
         self._state = server_state(world)
         if self._state.server.package:
             package(self._state.server.package)
         self._world = world
+        self._around = around
         self._view = _view(world, self._state, (), None)
         self._limits: Limits = MCP.limits.model_copy(update=world.limits.model_dump(exclude_none=True))
         self._origin = Origin(kind="real", source=_source(self._state.server))
@@ -499,7 +513,14 @@ class McpEnvironment:
             command, binds, files = start.command, start.binds, start.files
             variables = {**start.environment, **variables}
         plan = program_plan(
-            command, self._state, self._limits, files=files, binds=binds, environment=variables, network=spec.network
+            command,
+            self._state,
+            self._limits,
+            files=files,
+            binds=binds,
+            environment=variables,
+            network=spec.network,
+            around=self._around,
         )
         return _Sandboxed(await Pipes.open(plan, self._limits, who))
 
@@ -551,7 +572,7 @@ class McpEnvironment:
                 result = await _call(client, name, arguments)
         except TimeoutError:
             late = "the episode's time is over" if time.monotonic() >= self._deadline else f"no result in {seconds:g} s"
-            return self._broken(session, Outcome.TIMED_OUT, f"{name}: {late}; the server was ended")
+            return self._broken(session, Outcome.TIMED_OUT, f"{name}: {late}; {session.server.parting}")
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 await session.settled(0.1)
