@@ -22,15 +22,14 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With WORLDLM_NO_SKIPS=1 a test that skips for want of a program fails: there, all are installed.
 
-    A test that wants the user's own recordings (WORLDLM_RECORDINGS), or a Python with Harbor or with BrowserGym
-    in it (WORLDLM_HARBOR_PYTHON, WORLDLM_BROWSERGYM_PYTHON), may still skip.
+    A test that wants the user's own recordings (WORLDLM_RECORDINGS), or a Python with Harbor, BrowserGym or Inspect
+    in it (WORLDLM_HARBOR_PYTHON, …), may still skip.
     """
     report = yield
     if report.skipped and os.environ.get("WORLDLM_NO_SKIPS") == "1" and not hasattr(report, "wasxfail"):
         reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
-        if not any(
-            name in reason for name in ("WORLDLM_RECORDINGS", "WORLDLM_HARBOR_PYTHON", "WORLDLM_BROWSERGYM_PYTHON")
-        ):
+        peers = (f"WORLDLM_{name}_PYTHON" for name in ("HARBOR", "BROWSERGYM", "INSPECT"))
+        if not any(name in reason for name in ("WORLDLM_RECORDINGS", *peers)):
             report.outcome = "failed"
             report.longrepr = f"{item.nodeid} skipped, and WORLDLM_NO_SKIPS=1 allows no skips: {reason}"
     return report

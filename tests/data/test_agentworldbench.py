@@ -11,8 +11,10 @@ from tests.data.kit import pairs, read_one, told
 from tests.data.samples import AWB, SHELL, trajectory
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import Observation, Turn
+from worldlm.data.content import ContentClass
 from worldlm.data.formats import RecordError, WriteOptions, get_format
 from worldlm.data.formats.agentworldbench import (
+    make_sample,
     unwrap_action,
     unwrap_observation,
     wrap_action,
@@ -186,3 +188,54 @@ def test_a_bare_text_is_a_list_of_one() -> None:
 def test_what_a_judge_added_is_counted_as_dropped() -> None:
     _, losses = read_one(changed(gen="…", total_score=4.0))
     assert {"key gen", "key total_score"} <= set(told(losses))
+
+
+# What is ours beside the public keys.
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"content": "deterministic"},
+        {"trajectory": "terminal-notes-17", "label": "tar-list/odd"},
+        {"content": "pre-existing", "label": "ls"},
+    ],
+)
+def test_what_we_know_of_a_sample_comes_back(extra: dict[str, str]) -> None:
+    sample = {**AWB, "worldlm": extra}
+    made, _ = read_one(sample)
+    assert made.turns[1].label == extra.get("label")
+    assert [each.value for each in written([made])] == [sample]
+
+
+def test_a_sample_of_ours_is_read_as_it_was_in_its_world() -> None:
+    ours = trajectory()
+    sample = make_sample(ours, 0, 5, ContentClass.METADATA, "held-out")
+    assert (sample["task"], sample["id"], sample["turn_idx"], sample["total_turns"]) == ("held-out/mcp", 5, 1, 1)
+    made, losses = read_one(sample)
+    assert (made.world, made.initial, made.actions) == (ours.world, ours.initial, ours.actions[:1])
+    assert [each.value for each in written([made])] == [sample]
+    assert not [row for row in losses.to_json() if "world" in row["reason"]]
+
+
+def test_a_world_that_does_not_tell_the_system_prompt_is_not_used() -> None:
+    sample = {**make_sample(trajectory(), 0, 5), "system_str": "Another prompt."}
+    made, losses = read_one(sample)
+    assert made.world.context == "Another prompt."
+    assert "a world that does not tell the sample's system prompt" in [row["reason"] for row in losses.to_json()]
+
+
+def test_a_turn_without_an_observation_makes_no_sample() -> None:
+    ours = trajectory()
+    failed = Turn(action="[]", observation=None, outcome=Outcome.MODEL_FAILED)
+    with pytest.raises(ValueError, match="no observation"):
+        make_sample(ours.model_copy(update={"turns": (failed,)}), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [({"content": "odd"}, "worldlm.content"), ({"world": {"name": "x"}}, "worldlm.world"), (7, "worldlm")],
+)
+def test_a_wrong_key_of_ours_is_named(extra: Any, words: str) -> None:
+    with pytest.raises(RecordError, match=f"sample 7: {words}"):
+        read_one({**AWB, "worldlm": extra})

@@ -417,3 +417,16 @@ def test_without_transformers_the_cure_is_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SetupError, match=r"pip install 'worldlm\[train\]'"):
         HuggingFaceTokenizer.load(tmp_path)
+
+
+def test_a_gguf_file_without_torch_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'worldlm[dev]'")
+
+    def absent(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("Could not import module 'read_gguf_metadata'")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", absent)
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF")
+    with pytest.raises(SetupError, match=r"needs torch and gguf; pip install 'worldlm\[train\]'"):
+        HuggingFaceTokenizer.load(path)

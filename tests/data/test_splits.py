@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from tests.data.corpus import ids, make, said, text_record, trajectories, write
 from worldlm.core.errors import InputError
-from worldlm.core.types import Trajectory
+from worldlm.core.types import Trajectory, World
 from worldlm.data.report import Losses
 from worldlm.data.steps.pipeline import Execution
 from worldlm.data.steps.records import Record
 from worldlm.data.steps.run import split
-from worldlm.data.steps.splits import Kinds, Part, SplitPlan, assign, group_key, held_turns
+from worldlm.data.steps.splits import Kinds, Part, SplitPlan, assign, group_key, held_turns, holds_out, side
 
 PLAIN = SplitPlan(test=0.2, validation=0.1)
 HELD = SplitPlan(
@@ -55,6 +55,23 @@ def test_a_group_is_never_on_two_sides_and_never_changes_them(
     first = make("a", said(one), world=world, seed=seed)
     second = make("b", said(other, turns=2), world=world, seed=seed).model_copy(update={"policy": "script"})
     assert part(first, plan) is part(second, plan) is not None
+
+
+@given(st.integers(), st.integers(0, 10**6), st.sampled_from(["box", "web-a"]))
+def test_the_side_is_known_before_anything_is_played(plan_seed: int, seed: int, world: str) -> None:
+    plan = PLAIN.model_copy(update={"seed": plan_seed})
+    known = side(World(name=world, domain="terminal"), seed, plan)
+    assert part(make("a", said(1), world=world, seed=seed), plan) is known
+    # A start that chooses one of a world's tasks names it.
+    assert part(make("a", said(1), world=f"{world}.task-2", seed=seed), plan) is known
+
+
+def test_a_world_is_held_out_by_its_name_and_domain() -> None:
+    assert holds_out(World(name="mcp-shop-2", domain="mcp"), HELD)
+    assert not holds_out(World(name="mcp-shop-2", domain="terminal"), HELD)
+    assert not holds_out(World(name="mcp-time", domain="mcp"), HELD)
+    plan = SplitPlan(held_out={"web": Kinds(worlds=("web-find",))})
+    assert part(make("t", said(1), world="web-find.read-table", domain="web"), plan) is Part.TEST_B
 
 
 def test_shares_are_kept_and_a_domain_may_have_its_own() -> None:

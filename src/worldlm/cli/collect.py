@@ -3,7 +3,7 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -161,7 +161,7 @@ def _collect_all(request: Request, output: Path, agree: Path | None, as_json: bo
         raise WorldlmError("nothing was collected")
 
 
-def _worlds(domain: DomainName, names: Sequence[str]) -> list[World]:
+def real_worlds(domain: DomainName, names: Sequence[str] = ()) -> list[World]:
     """The worlds that were named, or the domain's real ones.
 
     A world of the domain's own that only a model can play is of no use here, unless a real one can start from it too.
@@ -196,10 +196,7 @@ def _acting(domain: DomainName, worlds: Sequence[World], request: Request, concu
     kind, _, source = request.policy.partition(":")
     turns = request.turns
     if request.policy == "explorer":
-        most = turns or SIZES[domain].turns
-        limits = RolloutLimits(turns=most, invalid_actions=most + 1)
-        settings = canonical_json(["explorer", most])
-        return Acting(limits, settings, lambda: (None, lambda seed: make_explorer(domain, seed)))
+        return exploring(domain, turns or SIZES[domain].turns)
     if kind == "script" and source:
         actions = read_script(Path(source), get_domain(domain), worlds[0])
         # A script may press on whatever comes back; its last turn is not cut off by a limit of its own length.
@@ -219,6 +216,17 @@ def _acting(domain: DomainName, worlds: Sequence[World], request: Request, concu
 
         return Acting(RolloutLimits(turns=most), canonical_json([source, request.profile, instruction, most]), start)
     raise InputError(f"--policy {request.policy!r} is none of explorer, script:FILE, solutions:SERVER, model:M")
+
+
+def exploring(domain: DomainName, turns: int, without: Set[str] = frozenset()) -> Acting:
+    """The domain's explorer, for episodes of at most `turns` turns in which nothing of `without` is done.
+
+    Raises InputError where the explorer cannot leave that out.
+    """
+    make_explorer(domain, 0, without)
+    limits = RolloutLimits(turns=turns, invalid_actions=turns + 1)
+    settings = canonical_json(["explorer", turns, *([sorted(without)] if without else [])])
+    return Acting(limits, settings, lambda: (None, lambda seed: make_explorer(domain, seed, without)))
 
 
 def _solved(domain: DomainName, server: str, names: Sequence[str]) -> tuple[list[World], Acting]:
@@ -243,34 +251,48 @@ class Episode(NamedTuple):
     seed: int
 
 
-def _plan(path: Path, worlds: Sequence[World], acting: Acting, request: Request) -> list[Episode]:
-    """The episodes to run, each in the next of the worlds.
+def plan_episodes(
+    path: Path, wanted: Sequence[tuple[World, int]], settings: str, *, resume: bool
+) -> tuple[list[Episode], set[str]]:
+    """The episodes to run of those that are wanted, worlds with seeds; and the ids in the file that are done.
 
     On resume an episode that stands in the file is left out; one that was cancelled or failed through no fault of the
-    policy is run again, under the id `ID.2` and so on.
+    policy is run again, under the id `ID.2` and so on. Without it, raises InputError when one stands there.
     """
-    prefixes = [
-        f"{place.name}-{digest(canonical_json(place.model_dump(mode='json')), acting.settings)[:8]}" for place in worlds
-    ]
+    places = {id(place): place for place, _ in wanted}
+    prefixes = {
+        key: f"{place.name}-{digest(canonical_json(place.model_dump(mode='json')), settings)[:8]}"
+        for key, place in places.items()
+    }
+    ours = tuple(prefixes.values())
     tries: Counter[str] = Counter()
-    done: set[str] = set()
+    done: dict[str, str] = {}
     for trajectory in read_trajectories(path).items if path.is_file() else ():
-        ours = trajectory.id.startswith(tuple(prefixes))
-        name = re.sub(r"\.\d+$", "", trajectory.id) if ours else trajectory.id
+        name = re.sub(r"\.\d+$", "", trajectory.id) if trajectory.id.startswith(ours) else trajectory.id
         tries[name] += 1
         if is_done(trajectory):
-            done.add(name)
-    plan = []
-    for seed in range(request.seed, request.seed + (request.episodes or 1)):
-        name = f"{prefixes[seed % len(worlds)]}-{seed}"
-        if tries[name] and not request.resume:
+            done[name] = trajectory.id
+    plan: list[Episode] = []
+    kept: set[str] = set()
+    for place, seed in wanted:
+        name = f"{prefixes[id(place)]}-{seed}"
+        if tries[name] and not resume:
             raise InputError(
                 f"{path} already holds episode {name}; give --resume to go on with it, another --seed, or another file"
             )
-        if name not in done:
+        if name in done:
+            kept.add(done[name])
+        else:
             again = f".{tries[name] + 1}" if tries[name] else ""
-            plan.append(Episode(f"{name}{again}", worlds[seed % len(worlds)], seed))
-    return plan
+            plan.append(Episode(f"{name}{again}", place, seed))
+    return plan, kept
+
+
+def _plan(path: Path, worlds: Sequence[World], acting: Acting, request: Request) -> list[Episode]:
+    """The episodes to run, each in the next of the worlds."""
+    seeds = range(request.seed, request.seed + (request.episodes or 1))
+    wanted = [(worlds[seed % len(worlds)], seed) for seed in seeds]
+    return plan_episodes(path, wanted, acting.settings, resume=request.resume)[0]
 
 
 def _collect_domain(
@@ -283,7 +305,7 @@ def _collect_domain(
     if kind == "solutions":
         worlds, acting = _solved(domain, source, names)
     else:
-        worlds = _worlds(domain, names)
+        worlds = real_worlds(domain, names)
         acting = _acting(domain, worlds, request, concurrency)
     for place in worlds:
         make_environment(place)  # a world that is no good is refused before anything starts
@@ -302,7 +324,14 @@ def _collect_domain(
 
         async def work(signals: Signals) -> None:
             async with closing(model):
-                await _record(domain, plan, make_policy, acting.limits, concurrency, writer, summary)
+                with progress(f"collecting {domain}", len(plan)) as advance:
+
+                    def record(trajectory: Trajectory) -> None:
+                        writer.write(trajectory)
+                        summary.add(trajectory)
+                        advance()
+
+                    await play(plan, make_policy, acting.limits, concurrency, record)
 
         started = time.perf_counter()
         try:
@@ -318,7 +347,7 @@ def _refused(worlds: Sequence[World], concurrency: int, *, keep: bool) -> dict[s
     """The worlds that cannot be started here, with why. Raises SetupError when there is no other."""
 
     async def work(signals: Signals) -> dict[str, str]:
-        return await _try_out(worlds, concurrency)
+        return await try_out(worlds, concurrency)
 
     with waiting("starting each world once"):
         refused = run(work)
@@ -330,7 +359,7 @@ def _refused(worlds: Sequence[World], concurrency: int, *, keep: bool) -> dict[s
     return refused
 
 
-async def _try_out(worlds: Sequence[World], concurrency: int) -> dict[str, str]:
+async def try_out(worlds: Sequence[World], concurrency: int) -> dict[str, str]:
     """Start an environment of each world and close it: which worlds cannot be started, and why.
 
     Besides, what is fetched or built once (packages, indexes) is there afterwards. Raises InputError for a wrong
@@ -361,27 +390,19 @@ async def _try_out(worlds: Sequence[World], concurrency: int) -> dict[str, str]:
     return refused
 
 
-async def _record(
-    domain: str,
+async def play(
     plan: Sequence[Episode],
     policy: Callable[[int], Policy],
     limits: RolloutLimits,
     concurrency: int,
-    writer: JsonlWriter,
-    summary: Summary,
+    record: Callable[[Trajectory], None],
 ) -> None:
-    with progress(f"collecting {domain}", len(plan)) as advance:
-
-        def record(trajectory: Trajectory) -> None:
-            writer.write(trajectory)
-            summary.add(trajectory)
-            advance()
-
-        jobs = (
-            Job(episode.id, partial(make_environment, episode.world), policy(episode.seed), episode.seed, None, limits)
-            for episode in plan
-        )
-        await run_episodes(jobs, record, concurrency=concurrency)
+    """Play episodes in real environments, and hand each to `record` when it ends."""
+    jobs = (
+        Job(episode.id, partial(make_environment, episode.world), policy(episode.seed), episode.seed, None, limits)
+        for episode in plan
+    )
+    await run_episodes(jobs, record, concurrency=concurrency)
 
 
 # What came of it.

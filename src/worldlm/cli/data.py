@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from worldlm.cli import data_masks, data_steps
+from worldlm.cli import data_build, data_masks, data_steps
 from worldlm.cli.console import complain, progress, show, show_json, show_rows
 from worldlm.cli.data_report import MAX_BAD, chained, judge, show_report
 from worldlm.core.errors import InputError, nearest
@@ -19,6 +19,7 @@ from worldlm.data.report import LossReport
 app = typer.Typer(rich_markup_mode=None, help="Bring trajectories of others in, write them for others, check files.")
 app.add_typer(data_masks.app)  # clean, mask, show-mask, stats
 app.add_typer(data_steps.app)  # dedup, filter, decontaminate, split, mix
+app.add_typer(data_build.app)  # build
 
 AUTO = "auto"
 

@@ -11,10 +11,9 @@ from pydantic import ValidationError
 from worldlm.cli.console import note, show, show_json, show_rows
 from worldlm.core.errors import InputError, SetupError, WorldlmError
 from worldlm.core.jsonl import JsonlWriter, describe
-from worldlm.core.text import clean_text
 from worldlm.core.types import Value
 from worldlm.data import LossReport, ReadOptions, import_trajectories
-from worldlm.retrieval import Document, Source
+from worldlm.retrieval import Source
 from worldlm.retrieval.collections import COLLECTIONS, collection_sources
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def _source(base: Path, name: str, each: "Ingredient", texts: Path) -> list[Path
     """The files of a source of a mixture; documents are written as records first. Paths are relative to `base`."""
     if each.path is not None:
         return [base / Path(each.path).expanduser()]
-    from worldlm.data.steps.records import TextRecord
+    from worldlm.cli.texts import text_records
 
     told = str(each.documents)
     if told in COLLECTIONS:
@@ -249,15 +248,9 @@ def _source(base: Path, name: str, each: "Ingredient", texts: Path) -> list[Path
     output.unlink(missing_ok=True)
     kept = 0
     with JsonlWriter(output) as writer:
-        for document in found.read():
-            if not isinstance(document, Document):
-                note(f"source {name!r}: {document}")
-            elif text := document.text.strip():
-                whole = clean_text(f"{document.title}\n\n{text}")
-                writer.write(
-                    TextRecord(id=document.url, text=whole, source=found.name, licence=licence, url=document.url)
-                )
-                kept += 1
+        for record in text_records(found, licence, lambda problem: note(f"source {name!r}: {problem}")):
+            writer.write(record)
+            kept += 1
     if not kept:
         raise InputError(f"source {name!r}: {told} holds no document that can be read")
     return [output]

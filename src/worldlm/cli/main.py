@@ -22,6 +22,7 @@ VERBS = {
     "models": "List models and fetch the embedded one.",
     "collect": "Record trajectories of a real environment.",
     "data": "Bring trajectories of others in, write them for others, check files.",
+    "bench": "Measure a world model on single turns of real trajectories.",
 }
 """Each verb with its line in the help. `worldlm.cli.VERB` holds its typer application, `app`."""
 

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from worldlm.core.errors import InputError
-from worldlm.core.types import Message, Observation, Profile, Trajectory, Turn
+from worldlm.core.types import Message, Profile, Trajectory
 from worldlm.data.classes import MaskConfig, TurnClass, TurnLabel, default_config, label_turns
+from worldlm.data.targets import targets
 from worldlm.data.tokenizers import ChatTokenizer
-from worldlm.domains.delta import shortest
 from worldlm.domains.domain import Domain
-from worldlm.domains.render import Conversation, asks_deltas
-from worldlm.domains.reply import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
+from worldlm.domains.reply import THINK_OPEN
 
 
 class MaskError(InputError):
@@ -100,7 +99,7 @@ def mask(
     labels = {label.turn: label for label in label_turns(trajectory, domain, config)}
     if trajectory.initial is None or not any(label.trained for label in labels.values()):
         return Masked(tuple(labels.values()), ())
-    pieces = _pieces(trajectory, trajectory.initial, domain, profile, tokenizer, config, labels)
+    pieces = _pieces(trajectory, domain, profile, tokenizer, config, labels)
     examples = [example for piece in pieces if (example := _example(trajectory.id, piece, tokenizer, labels))]
     return Masked(tuple(labels.values()), tuple(examples))
 
@@ -138,66 +137,37 @@ class _Piece:
 
 def _pieces(
     trajectory: Trajectory,
-    initial: Observation,
     domain: Domain,
     profile: Profile,
     tokenizer: ChatTokenizer,
     config: MaskConfig,
     labels: dict[int, TurnLabel],
 ) -> list[_Piece]:
-    conversation = Conversation(domain, trajectory.world, profile, initial, tokenizer.count)
-    deltas = asks_deltas(domain, profile)
-    seen = [domain.write_observation(initial)]
     pieces: list[_Piece] = []
     shared: _Piece | None = None
-    for number, turn in enumerate(trajectory.turns, 1):
-        if turn.observation is None:
-            continue
-        messages = conversation.messages(turn.action)
-        if messages is None:
-            labels[number] = _untrained(labels[number], "its action does not fit the context")
+    for target in targets(trajectory, domain, profile, tokenizer.count):
+        number, label = target.turn, labels[target.turn]
+        if target.prompt is None:
+            labels[number] = _untrained(label, "its action does not fit the context")
             shared = None
-        else:
-            shown = len(messages) // 2 - 1
-            missing = conversation.turns - shown
-            text = domain.write_observation(turn.observation)
-            history = target = _tagged(text, profile)
-            if labels[number].trained:
-                # Counted as the environment counts them when it reads a delta; those that go just now are no bases.
-                gone = missing - conversation.missing
-                bases = [seen[0], *[""] * gone, *seen[1 + missing :]] if deltas else []
-                target = _target(turn, text, bases, profile, tokenizer, deltas=deltas)
-            prompt = tokenizer.apply(messages, prompt=True)
-            if len(prompt) + tokenizer.count(target) + 1 > profile.context:
-                labels[number] = _untrained(labels[number], "its answer does not fit the context behind its prompt")
-                shared = None
-            elif target != history or (config.per_turn and labels[number].trained):
-                alone = _Piece([*messages, Message(role="assistant", content=target)], missing)
-                alone.answers.append(_Answer(number, len(messages), prompt, target))
-                pieces.append(alone)
-            elif not config.per_turn:
-                if shared is None or shared.missing != missing:
-                    shared = _Piece([], missing)
-                    pieces.append(shared)
-                shared.messages = [*messages, Message(role="assistant", content=target)]
-                shared.answers.append(_Answer(number, len(messages), prompt, target))
-        conversation.append(turn.action, turn.observation)
-        seen.append(domain.write_observation(turn.observation))
+            continue
+        history = target.shown()
+        reply = target.reply(tokenizer.count) if label.trained else history
+        prompt = tokenizer.apply(target.prompt, prompt=True)
+        messages = [*target.prompt, Message(role="assistant", content=reply)]
+        answer = _Answer(number, len(target.prompt), prompt, reply)
+        if len(prompt) + tokenizer.count(reply) + 1 > profile.context:
+            labels[number] = _untrained(label, "its answer does not fit the context behind its prompt")
+            shared = None
+        elif reply != history or (config.per_turn and label.trained):
+            pieces.append(_Piece(messages, target.missing, [answer]))
+        elif not config.per_turn:
+            if shared is None or shared.missing != target.missing:
+                shared = _Piece([], target.missing)
+                pieces.append(shared)
+            shared.messages = messages
+            shared.answers.append(answer)
     return pieces
-
-
-def _target(
-    turn: Turn, text: str, bases: Sequence[str], profile: Profile, tokenizer: ChatTokenizer, *, deltas: bool
-) -> str:
-    """What the model should have replied."""
-    answer = _tagged(shortest(text, bases, tokenizer.count) if deltas else text, profile)
-    if profile.thinking and turn.thinking:
-        return f"{THINK_OPEN}\n{turn.thinking.strip()}\n{THINK_CLOSE}\n\n{answer}"
-    return answer
-
-
-def _tagged(text: str, profile: Profile) -> str:
-    return f"{ANSWER_OPEN}{text}{ANSWER_CLOSE}" if profile.answer_tag else text
 
 
 def _untrained(label: TurnLabel, why: str) -> TurnLabel:

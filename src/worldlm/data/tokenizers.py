@@ -88,7 +88,9 @@ class HuggingFaceTokenizer:
         where = (str(path.parent), {"gguf_file": path.name}) if path.is_file() else (str(path), {})
         try:
             tokenizer = AutoTokenizer.from_pretrained(where[0], local_files_only=True, **where[1])
-        except (OSError, ValueError, KeyError, ImportError) as error:
+        except ImportError:
+            raise SetupError(f"the tokenizer in {path} needs torch and gguf; pip install 'worldlm[train]'") from None
+        except (OSError, ValueError, KeyError) as error:
             raise InputError(f"cannot read a tokenizer from {path}: {' '.join(str(error).split())[:200]}") from error
         if not getattr(tokenizer, "chat_template", None):
             raise InputError(f"the tokenizer {path} has no chat template; name that of a chat model")

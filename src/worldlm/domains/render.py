@@ -23,17 +23,21 @@ KEEP = 0.6
 
 def system_message(domain: Domain, world: World, profile: Profile, initial: Observation) -> str:
     """The system message of a session: prompt, world, tools, states, control, first observation, output rules."""
+    sections = [domain.prompt(profile.prompt), *world_sections(domain, world, initial), output_rules(domain, profile)]
+    return "\n\n".join(section for section in sections if section)
+
+
+def world_sections(domain: Domain, world: World, initial: Observation | None) -> list[str]:
+    """What is known of a world before the first action, for whoever predicts in it and for whoever judges that."""
     sections = [
-        domain.prompt(profile.prompt),
         _section("World", world.context),
         _section("Tools", "\n".join(_tool_line(tool.model_dump()) for tool in world.tools)),
         _section("Initial state", domain.render_state(world)),
         _section("Hidden state (never shown as such)", _as_text(world.hidden_state)),
         _section("Control", "\n".join(f"- {line}" for line in world.control.instructions) if world.control else ""),
-        _section("First observation", domain.write_observation(initial)),
-        output_rules(domain, profile),
+        _section("First observation", domain.write_observation(initial) if initial else ""),
     ]
-    return "\n\n".join(section for section in sections if section)
+    return [section for section in sections if section]
 
 
 def output_rules(domain: Domain, profile: Profile) -> str:

@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from worldlm.core.errors import InputError, nearest
@@ -196,8 +196,8 @@ class OpenAIModel:
     async def _whole(self, messages: Sequence[Message], body: dict[str, Any]) -> Any:
         raw = await self._client().chat.completions.with_raw_response.create(
             model=self.model,
-            messages=cast(Any, chat_messages(messages)),
-            extra_body=body,
+            messages=[],
+            extra_body=_with_messages(body, messages),
         )
         return raw.http_response.json()
 
@@ -207,9 +207,9 @@ class OpenAIModel:
         stream = await attempts.within(
             self._client().chat.completions.create(
                 model=self.model,
-                messages=cast(Any, chat_messages(messages)),
+                messages=[],
                 stream=True,
-                extra_body=body,
+                extra_body=_with_messages(body, messages),
             )
         )
         async with stream:
@@ -307,6 +307,14 @@ class OpenAIModel:
             )
             self._open = (loop, client)
         return self._open[1]
+
+
+def _with_messages(body: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any]:
+    """A request's body. What is in it the library sends as it stands.
+
+    As a parameter of its own it would check `messages` key by key: with a long history that takes longer than the rest.
+    """
+    return {"messages": chat_messages(messages), **body}
 
 
 @dataclass

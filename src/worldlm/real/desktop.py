@@ -34,6 +34,7 @@ from worldlm.domains.domain import read_state
 from worldlm.domains.files import FileState
 from worldlm.real.episode import Episode
 from worldlm.real.sandbox import Bind, Plan, program_plan, require_programs
+from worldlm.real.surroundings import HERE, Surroundings
 from worldlm.real.worker import Worker, WorkerError
 
 PACKAGES = {
@@ -96,11 +97,15 @@ def command_words(command: str) -> list[str]:
 class DesktopEnvironment:
     """Satisfies `Environment` and `HasOrigin`. Steps run one at a time; cancelling one closes the environment."""
 
-    def __init__(self, world: World):
-        """Cheap: nothing starts before `reset`. Raises InputError where the world is none for a real desktop."""
+    def __init__(self, world: World, around: Surroundings = HERE):
+        """Cheap: nothing starts before `reset`. `around`: another clock, process ids and host than usual.
+
+        Raises InputError where the world is none for a real desktop.
+        """
         if world.domain != "os":
             raise InputError(f"world {world.name!r} is of domain {world.domain!r}, not 'os'")
         self._world = world
+        self._around = around
         self._view = world.agent_view()
         self._state = desktop_state(world)
         given = world.limits.model_dump(exclude_none=True)
@@ -131,7 +136,9 @@ class DesktopEnvironment:
             require_programs(PACKAGES, "a real desktop")
             _require_applications(self._state)
             self._episode = Episode(OS, self._limits)
-            self._worker = worker = await Worker.start(_plan(self._state, self._limits), self._limits, "a real desktop")
+            self._worker = worker = await Worker.start(
+                _plan(self._state, self._limits, self._around), self._limits, "a real desktop"
+            )
             commands = [command_words(command) for command in self._state.applications]
             order = {"do": "start", "screen": self._state.screen, "applications": commands}
             try:
@@ -216,7 +223,7 @@ class DesktopEnvironment:
 # What goes in.
 
 
-def _plan(state: DesktopState, limits: Limits) -> Plan:
+def _plan(state: DesktopState, limits: Limits, around: Surroundings) -> Plan:
     inside = resources.files("worldlm.real") / "inside"
     files = {f"/opt/worldlm/{name}": (inside / name).read_bytes() for name in ("desktop.py", "desktop_run.py")}
     files["/var/lib/dbus/machine-id"] = b"0123456789abcdef0123456789abcdef\n"
@@ -247,6 +254,7 @@ def _plan(state: DesktopState, limits: Limits) -> Plan:
             "XDG_RUNTIME_DIR": "/tmp/run",
         },
         first=True,
+        around=around,
     )
 
 

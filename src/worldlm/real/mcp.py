@@ -495,7 +495,10 @@ class McpEnvironment:
             self._view = _view(self._world, self._state, tools, client.instructions)
             versions = [*([info.version] if info and info.version else []), f"protocol {client.protocol_version}"]
             self._origin = Origin(
-                kind="real", source=_source(self._state.server, info.name if info else ""), version=", ".join(versions)
+                kind="real",
+                source=_source(self._state.server, info.name if info else ""),
+                version=", ".join(versions),
+                licence=package(name).licence if (name := self._state.server.package) else "",
             )
             return MCP.initial_observation(self._view)
 

@@ -45,6 +45,7 @@ from worldlm.core.errors import InputError, SetupError
 from worldlm.core.types import Limits
 from worldlm.domains.files import FileState
 from worldlm.domains.terminal import COLUMNS, ROWS
+from worldlm.real.surroundings import HERE, PRELOADED, Surroundings
 from worldlm.real.tmux import HISTORY, mark
 
 PACKAGES = {"bwrap": "bubblewrap", "bash": "bash", "prlimit": "util-linux", "setpriv": "util-linux", "tmux": "tmux"}
@@ -387,6 +388,7 @@ def inner_args(
     network: bool = False,
     first: bool = False,
     files: Iterable[str] = (),
+    around: Surroundings = HERE,
 ) -> list[str]:
     """The options of the inner sandbox: the agent's machine."""
     trees = [arg for point in mount_points(state, files) for arg in ("--bind", f"/disk/tree{point}", point)]
@@ -399,12 +401,15 @@ def inner_args(
         "LANG": "C.UTF-8",
         "TERM": TERM,
         **(environment or {}),
+        **around.variables(),
     }
+    # Bound, and not in its tree: free space is as usual.
+    library = [("--ro-bind", f"/run/{name}", PRELOADED) for name in around.files()]
     return [
         *_namespaces(network),
         "--die-with-parent",
         "--disable-userns",
-        *(("--as-pid-1",) if first else ()),
+        *(("--as-pid-1",) if first or around.first_pid else ()),
         *("--uid", str(UID), "--gid", str(UID), "--hostname", state.host),
         *("--bind", "/disk/tree", "/"),
         *_usr(),
@@ -413,6 +418,7 @@ def inner_args(
         *("--bind", "/disk/shm", "/dev/shm", "--remount-ro", "/dev"),
         *trees,
         *(arg for n, bind in enumerate(binds) for arg in ("--ro-bind", f"/bind/{n}", bind.inside)),
+        *(arg for mount in library for arg in mount),
         *("--remount-ro", "/"),
         *(("--seccomp", "9") if filtered else ()),
         *(arg for name, value in variables.items() for arg in ("--setenv", name, value)),
@@ -434,10 +440,11 @@ exec sleep 1000000
 """
 
 
-def start_script(state: FileState, limits: Limits, program: str) -> str:
+def start_script(state: FileState, limits: Limits, program: str, *, first_pid: int = 0, first: bool = True) -> str:
     """What runs first on the agent's machine: limits, the world's set-up commands, then the program.
 
-    Where a limit is None the system's stands. (A browser's engine maps far more data than it uses.)
+    Where a limit is None the system's stands. (A browser's engine maps far more data than it uses.) Process ids below
+    `first_pid` are used up; a program that is not to be the `first` process then gets one above, and its shell stays.
     """
     bounds = [
         f"--nproc={limits.processes}" if limits.processes else "",
@@ -451,7 +458,9 @@ def start_script(state: FileState, limits: Limits, program: str) -> str:
             f"bash -e /dev/fd/6 >/tmp/.setup 2>&1 </dev/null || {{ cat /tmp/.setup >&2; exit {SETUP_FAILED}; }}",
             f"rm /tmp/.setup; find {points} -exec touch -h -c -d @{_epoch(state)} {{}} + 2>/dev/null",
         ]
-    lines.append(f"exec 6<&- 7<&- && exec {program}")
+    if first_pid:
+        lines.append(f"while (read -r id _ </proc/self/stat; [ $id -lt {first_pid} ]); do :; done")
+    lines.append(f"exec 6<&- 7<&- && {'exec ' if first or not first_pid else ''}{program}")
     return "\n".join(lines) + "\n"
 
 
@@ -505,21 +514,23 @@ def system_call_filter() -> bytes | None:
         lib.seccomp_release(context)
 
 
-def terminal_plan(state: FileState, limits: Limits, nonce: str, secret: str) -> Plan:
+def terminal_plan(state: FileState, limits: Limits, nonce: str, secret: str, around: Surroundings = HERE) -> Plan:
     """A terminal: tmux in control mode, and in its pane the agent's machine with a shell.
 
-    `nonce` stands in the marks of the shell's prompts, `secret` in that of the shell's end. Raises InputError for a
-    file where none can be.
+    `nonce` stands in the marks of the shell's prompts, `secret` in that of the shell's end. `around`: the machine's
+    clock, process ids and host. Raises InputError for a file where none can be, SetupError for a clock that cannot be.
     """
+    state = around.placed(state)
     rcfile = "" if _reads_system_bashrc() else " --rcfile /etc/bash.bashrc"
     calls = system_call_filter()
     run: dict[str, str | bytes] = {
         "tmux.conf": TMUX_CONF,
         "pane.sh": pane_script(secret, filtered=calls is not None),
-        "start": start_script(state, limits, f"bash{rcfile}"),
+        "start": start_script(state, limits, f"bash{rcfile}", first_pid=around.first_pid, first=False),
         "setup": "\n".join(state.setup) + "\n",
-        "args": "\0".join(inner_args(state, filtered=calls is not None)) + "\0",
+        "args": "\0".join(inner_args(state, filtered=calls is not None, around=around)) + "\0",
         "filter": calls or b"",
+        **around.files(),
     }
     start = (
         f"prlimit --pid $$ --data={_mib(TMUX_MIB)}: && exec tmux -u -C -S /run/tmux -f /run/tmux.conf"
@@ -538,15 +549,17 @@ def program_plan(
     environment: Mapping[str, str] | None = None,
     network: bool = False,
     first: bool = False,
+    around: Surroundings = HERE,
 ) -> Plan:
     """The agent's machine with a program in it whose standard input and output are ours.
 
     `state`: its user, folders and files. `files`: more files for it, as bytes, by absolute path under home, `/srv`,
     `/var` or `/opt`. `binds`: what it sees of the host. `environment`: more variables. `limits`: None for the memory
     leaves data memory unlimited (the watcher then does not count it either). `first`: the program is the first process
-    of its machine: nothing in it can end it, and it must reap what is orphaned. Raises InputError for a file where none
-    can be.
+    of its machine: nothing in it can end it, and it must reap what is orphaned. `around`: the machine's clock, process
+    ids and host. Raises InputError for a file where none can be, SetupError for a clock that cannot be.
     """
+    state = around.placed(state)
     calls = system_call_filter()
     args = inner_args(
         state,
@@ -556,12 +569,14 @@ def program_plan(
         network=network,
         first=first,
         files=files or (),
+        around=around,
     )
     run: dict[str, str | bytes] = {
-        "start": start_script(state, limits, shlex.join(program)),
+        "start": start_script(state, limits, shlex.join(program), first_pid=around.first_pid, first=first),
         "setup": "\n".join(state.setup) + "\n",
         "args": "\0".join(args) + "\0",
         "filter": calls or b"",
+        **around.files(),
     }
     seed = seed_tar(state, run, _etc(state, ""), files or {})
     return Plan(seed, f"exec {_inner_command(calls is not None)}", tuple(binds), network)

@@ -43,6 +43,8 @@ class Package:
     requirements: tuple[str, ...]
     start: str
     """A Python module whose `main` serves, or the program's path in the folder (npm)."""
+    licence: str = "not stated"
+    """What the package says of itself."""
     dependencies: bool = True
     """Whether what the requirements require is installed too."""
     program: str | None = None
@@ -63,14 +65,15 @@ def _node(name: str, **variables: str) -> Package:
         kind="npm",
         requirements=(f"{package}@{_NODE_SERVERS}",),
         start=f"node_modules/{package}/dist/index.js",
+        licence="MIT, Apache-2.0",
         environment=variables,
     )
 
 
 PACKAGES: dict[str, Package] = {
-    "git": Package("2026.10.19", "pip", ("mcp-server-git==2026.10.19", _SDK), "mcp_server_git"),
-    "time": Package("2026.10.19", "pip", ("mcp-server-time==2026.10.19", _SDK), "mcp_server_time"),
-    "sqlite": Package("2025.4.25", "pip", ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0"), "mcp_server_sqlite"),
+    "git": Package("2026.10.19", "pip", ("mcp-server-git==2026.10.19", _SDK), "mcp_server_git", "MIT"),
+    "time": Package("2026.10.19", "pip", ("mcp-server-time==2026.10.19", _SDK), "mcp_server_time", "MIT"),
+    "sqlite": Package("2025.4.25", "pip", ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0"), "mcp_server_sqlite", "MIT"),
     "filesystem": _node("filesystem"),
     "memory": _node("memory", MEMORY_FILE_PATH="/tmp/memory.json"),
     "everything": _node("everything"),
@@ -81,6 +84,7 @@ PACKAGES: dict[str, Package] = {
         "pip",
         ("bfcl-eval==2026.3.23", "mpmath==1.4.1"),
         "",
+        "Apache-2.0",
         dependencies=False,
         program="bfcl.py",
         options=("classes", "scenario", "long_context"),

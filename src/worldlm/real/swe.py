@@ -54,6 +54,7 @@ from worldlm.domains.swe import (
 from worldlm.real import sdists
 from worldlm.real.episode import Episode
 from worldlm.real.sandbox import Bind, Plan, program_plan
+from worldlm.real.surroundings import HERE, Surroundings
 from worldlm.real.worker import Worker, WorkerError
 
 START_SECONDS = 120.0
@@ -84,11 +85,15 @@ _REQUIRED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class SweEnvironment:
     """Satisfies `Environment` and `HasOrigin`. Steps run one at a time."""
 
-    def __init__(self, world: World):
-        """Cheap: nothing starts before `reset`. Raises InputError for a world that is of another domain."""
+    def __init__(self, world: World, around: Surroundings = HERE):
+        """Cheap: nothing starts before `reset`. `around`: another clock, process ids and host than usual.
+
+        Raises InputError for a world that is of another domain.
+        """
         if world.domain != "swe":
             raise InputError(f"world {world.name!r} is of domain {world.domain!r}, not 'swe'")
         self._world = world
+        self._around = around
         self._view = world.agent_view()
         self._state = RepositoryState()
         self._limits: Limits = SWE.limits.model_copy(update=world.limits.model_dump(exclude_none=True))
@@ -123,7 +128,7 @@ class SweEnvironment:
                 raise InputError(f"world {self._world.name!r}: a real repository has the default tools, and no others")
             state = repository_state(self._world)
             files = await asyncio.to_thread(_source, state)
-            plan = _plan(state, files, self._limits)
+            plan = _plan(state, files, self._limits, self._around)
             worker = await Worker.start(plan, self._limits, "a real repository")
             self._worker, self._state, self._episode = worker, state, Episode(SWE, self._limits)
             try:
@@ -369,7 +374,8 @@ def _names(folder: Path) -> list[str]:
     return sorted(str(path) for path in inside if not {".git", "__pycache__"} & set(path.parts))
 
 
-def _plan(state: RepositoryState, files: dict[str, bytes], limits: Limits) -> Plan:
+def _plan(state: RepositoryState, files: dict[str, bytes], limits: Limits, around: Surroundings) -> Plan:
+    state = around.placed(state)
     root = resolve(state)
     runner = resources.files("worldlm.real") / "inside" / "swe.py"
     source = "src" if any(name.startswith("src/") for name in files) else ""
@@ -403,6 +409,7 @@ def _plan(state: RepositoryState, files: dict[str, bytes], limits: Limits) -> Pl
             "TERM": "dumb",
         },
         first=True,
+        around=around,
     )
 
 

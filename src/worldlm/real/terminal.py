@@ -25,6 +25,7 @@ from worldlm.domains.files import file_state
 from worldlm.domains.terminal import ROWS, TERMINAL, control_key, interrupted, scrolled_off
 from worldlm.real.episode import Episode
 from worldlm.real.sandbox import SETUP_FAILED, Ended, Sandbox, require_programs, terminal_plan
+from worldlm.real.surroundings import HERE, Surroundings
 from worldlm.real.tmux import HISTORY, Output, Screen, Tmux, TmuxError
 
 START_SECONDS = 30.0
@@ -45,11 +46,12 @@ _LOST = re.compile(r"[\x00-\x07\x08\x0b-\x0c\x0e-\x1f\x7f]|\r(?![\r\n])")
 class TerminalEnvironment:
     """Satisfies `Environment` and `HasOrigin`. Steps run one at a time."""
 
-    def __init__(self, world: World):
-        """Cheap: nothing starts before `reset`."""
+    def __init__(self, world: World, around: Surroundings = HERE):
+        """Cheap: nothing starts before `reset`. `around`: another clock, process ids and host than usual."""
         if world.domain != "terminal":
             raise InputError(f"world {world.name!r} is of domain {world.domain!r}, not 'terminal'")
         self._world = world
+        self._around = around
         self._view = world.agent_view()
         given = world.limits.model_dump(exclude_none=True)
         self._limits: Limits = TERMINAL.limits.model_copy(update=given)
@@ -85,7 +87,7 @@ class TerminalEnvironment:
             nonce = digest("terminal", self._world.name, str(self._world.seed))[:12]
             secret = secrets.token_hex(8)
             require_programs()
-            sandbox = Sandbox(terminal_plan(state, self._limits, nonce, secret), self._limits)
+            sandbox = Sandbox(terminal_plan(state, self._limits, nonce, secret, self._around), self._limits)
             flood = (self._limits.output_kib or 1) * 1024
             tmux = Tmux(sandbox.stdin, sandbox.stdout, nonce, secret, rows=ROWS, flood=flood)
             self._sandbox, self._tmux = sandbox, tmux

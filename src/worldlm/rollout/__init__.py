@@ -1,6 +1,7 @@
 """The one loop in which a policy acts, and the policies."""
 
 from worldlm.rollout.policies import ModelPolicy, ScriptPolicy, read_script
+from worldlm.rollout.replaying import replay
 from worldlm.rollout.rollout import Job, RolloutLimits, group_jobs, run_episode, run_episodes
 from worldlm.rollout.summary import Agreement, Summary, is_done, records
 
@@ -15,6 +16,7 @@ __all__ = [
     "is_done",
     "read_script",
     "records",
+    "replay",
     "run_episode",
     "run_episodes",
 ]

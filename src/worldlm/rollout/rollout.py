@@ -193,6 +193,9 @@ class _Episode:
         usage = NO_USAGE
         for turn in self.turns:
             usage += turn.usage
+        origin = self.origin
+        if origin.seed is None:  # without it nobody could play the episode again
+            origin = origin.model_copy(update={"seed": seed})
         fallback = digest(self.world.name, self.policy.name, str(seed), *(turn.action for turn in self.turns))[:16]
         return Trajectory(
             id=name or fallback,
@@ -202,7 +205,7 @@ class _Episode:
             ending=ending,
             policy=self.policy.name,
             group=group,
-            origin=self.origin,
+            origin=origin,
             usage=usage,
         )
 

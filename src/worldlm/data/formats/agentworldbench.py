@@ -16,6 +16,10 @@ turn, wrapped; the first action may show the state that it is done in:
     user@box:~$ ls
     …
 
+What we know of a sample beyond the public keys stands under one key, `worldlm`: the content class of the asked turn,
+the trajectory that it is from, what its policy called the action, and the world as data. A sample with its world is
+read as a trajectory in that world, where the world tells the sample's system prompt to the letter.
+
 Inside, actions and observations are what is wrapped, byte for byte. A text that is not wrapped in just this way is kept
 whole beside it (`Turn.raw_action`, `Observation.raw`), so that reading and writing give the sample's texts again.
 A sample is one trajectory; its id says which turn was asked for.
@@ -29,7 +33,8 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from worldlm.core.outcomes import Outcome
-from worldlm.core.types import DOMAIN_NAMES, DomainName, Observation, Profile, Trajectory, Turn
+from worldlm.core.types import DOMAIN_NAMES, DomainName, Observation, Profile, Trajectory, Turn, World
+from worldlm.data.content import ContentClass
 from worldlm.data.formats.format import (
     Format,
     Reading,
@@ -38,8 +43,8 @@ from worldlm.data.formats.format import (
     WriteOptions,
     Written,
     make_trajectory,
-    make_world,
     parse,
+    slug,
 )
 from worldlm.data.report import Losses
 from worldlm.domains import get_domain
@@ -56,7 +61,27 @@ MISSING = "the source holds no observation for this turn"
 _ACTION = re.compile(r"\*\*Action:\*\*\n```(?P<fence>\w*)\n(?P<action>.*)\n```", re.DOTALL)
 _HEAD = re.compile(r"### Turn \d+\n")
 _LOOSE = re.compile(r".*?\*\*Action:\*\*\s*```\w*\n(?P<action>.*?)\n?```\s*", re.DOTALL)
-_ID = re.compile(r"(?P<task>.*)#(?P<id>-?\d+)@(?P<turn>\d+)/(?P<total>\d+)(?:-\d+)?", re.DOTALL)
+_ID = re.compile(
+    r"(?P<task>.*)#(?P<id>-?\d+)@(?P<turn>\d+)/(?P<total>\d+)(?::(?P<content>[a-z-]+))?(?:-\d+)?", re.DOTALL
+)
+
+
+class Extra(Source):
+    """What the key `worldlm` of a sample holds."""
+
+    content: ContentClass | None = None
+    """What the asked turn's observation is made of."""
+    trajectory: str | None = None
+    """The id of the trajectory of which the sample is a part."""
+    label: str | None = None
+    """What the policy called the asked action."""
+    world: World | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object, without what is not known."""
+        told = {name: getattr(self, name) for name in ("content", "trajectory", "label")}
+        known = {name: str(value) for name, value in told.items() if value is not None}
+        return known if self.world is None else {**known, "world": self.world.model_dump(mode="json")}
 
 
 class Sample(Source):
@@ -70,6 +95,7 @@ class Sample(Source):
     current_prompt: str | None = None
     turn_idx: int = Field(ge=1)
     total_turns: int | None = None
+    worldlm: Extra | None = None
 
     @field_validator("prompt", "response", mode="before")
     @classmethod
@@ -181,7 +207,13 @@ def read(value: Any, reading: Reading) -> list[Trajectory]:
 def trajectory_of(sample: Sample, reading: Reading) -> Trajectory:
     """A sample's trajectory: its system prompt is the context, the state before turn 1 the first observation."""
     domain: DomainName = sample.domain  # type: ignore[assignment]
-    world = make_world(reading, f"{sample.task}-{sample.id}", domain, sample.system_str)
+    extra = sample.worldlm or Extra()
+    world = _stand_in(sample.task, sample.id, domain, sample.system_str)
+    if extra.world is not None:
+        if extra.world.domain == domain and sample_system(extra.world) == sample.system_str:
+            world = extra.world
+        else:
+            reading.dropped("a world that does not tell the sample's system prompt", "worldlm.world")
     initial: Observation | None = None
     turns: list[Turn] = []
     for index, text in enumerate(sample.prompt):
@@ -216,9 +248,22 @@ def trajectory_of(sample: Sample, reading: Reading) -> Trajectory:
                 )
             )
     total = sample.total_turns if sample.total_turns is not None else len(sample.prompt)
-    key = f"{sample.task}#{sample.id}@{sample.turn_idx}/{total}"
-    made = make_trajectory(reading, key, world, initial, turns, source=SOURCE)
+    if extra.label is not None:
+        asked = sample.turn_idx - 1
+        turns[asked] = turns[asked].model_copy(update={"label": extra.label})
+    key = f"{sample.task}#{sample.id}@{sample.turn_idx}/{total}" + (f":{extra.content}" if extra.content else "")
+    made = make_trajectory(reading, key, world, initial, turns, source=SOURCE, group=extra.trajectory)
     return made.model_copy(update={"id": key})
+
+
+def _stand_in(task: str, number: int, domain: DomainName, system: str) -> World:
+    """What stands for the world of a sample that tells only a system prompt."""
+    return World(name=slug(f"agentworldbench-{task}-{number}"), domain=domain, context=system)
+
+
+def sample_system(world: World) -> str:
+    """The system prompt of a sample in a world of ours."""
+    return system_message(get_domain(world.domain), world, PROFILE, Observation(text=""))
 
 
 def _observed(text: str, reading: Reading, index: int) -> Observation:
@@ -246,17 +291,41 @@ def write(trajectories: Iterable[Trajectory], options: WriteOptions, losses: Los
             losses.dropped("a trajectory without a turn that has an observation", trajectory.id)
             continue
         _tell_losses(trajectory, losses)
-        first = trajectory.initial.text if trajectory.initial else ""
-        shown = first or None
-        prompt = [
-            wrap_action(number, action, shown if number == 1 else None) for number, (action, _) in enumerate(texts, 1)
-        ]
-        system = system_message(get_domain(domain), trajectory.world, PROFILE, Observation(text=""))
-        response = [wrap_observation(text) for _, text in texts]
+        system, prompt, response = _sides(trajectory, texts)
         for turn in range(1, len(texts) + 1) if options.every_turn else (len(texts),):
             numbers[domain] += 1
             sample = _sample(domain, numbers[domain], system, prompt, response, turn, len(texts))
             yield Written(f"{domain}_test.jsonl", sample)
+
+
+def make_sample(
+    trajectory: Trajectory, turn: int, number: int, content: ContentClass | None = None, prefix: str = ""
+) -> dict[str, Any]:
+    """The sample that asks for turn `turn` (from 0) of a trajectory of ours; its id is `number`.
+
+    Its task is the domain, after `prefix/` if there is one.
+
+    It holds what came before and the answer, and nothing of what came after. Raises ValueError for a turn that has no
+    observation.
+    """
+    asked = trajectory.turns[turn]
+    if asked.observation is None:
+        raise ValueError(f"turn {turn} of trajectory {trajectory.id!r} has no observation")
+    history = trajectory.model_copy(update={"turns": trajectory.turns[: turn + 1]})
+    system, prompt, response = _sides(history, _texts(history, Losses()))
+    task = f"{prefix}/{trajectory.world.domain}" if prefix else trajectory.world.domain
+    sample = _sample(task, number, system, prompt, response, len(prompt), len(prompt))
+    extra = Extra(content=content, trajectory=trajectory.id, label=asked.label, world=trajectory.world)
+    return {**sample, "worldlm": extra.to_json()}
+
+
+def _sides(trajectory: Trajectory, texts: Sequence[tuple[str, str]]) -> tuple[str, list[str], list[str]]:
+    """The system prompt, and the texts of the actions and of the observations."""
+    first = (trajectory.initial.text if trajectory.initial else "") or None
+    prompt = [
+        wrap_action(number, action, first if number == 1 else None) for number, (action, _) in enumerate(texts, 1)
+    ]
+    return sample_system(trajectory.world), prompt, [wrap_observation(text) for _, text in texts]
 
 
 def _texts(trajectory: Trajectory, losses: Losses) -> list[tuple[str, str]]:
@@ -284,15 +353,18 @@ def _same_sample(trajectory: Trajectory, match: re.Match[str]) -> dict[str, Any]
     ]
     seen = [turn.observation for turn in trajectory.turns if turn.observation is not None]
     response = [_or(observation.raw, wrap_observation(observation.text)) for observation in seen]
-    return _sample(
-        match["task"],
-        int(match["id"]),
-        trajectory.world.context,
-        prompt,
-        response,
-        int(match["turn"]),
-        int(match["total"]),
-    )
+    task, number, turn = match["task"], int(match["id"]), int(match["turn"])
+    world = trajectory.world
+    theirs = world == _stand_in(task, number, world.domain, world.context)
+    system = world.context if theirs else sample_system(world)
+    sample = _sample(task, number, system, prompt, response, turn, int(match["total"]))
+    extra = Extra(
+        content=ContentClass(match["content"]) if match["content"] else None,
+        trajectory=trajectory.group,
+        label=trajectory.turns[turn - 1].label,
+        world=None if theirs else world,
+    ).to_json()
+    return {**sample, "worldlm": extra} if extra else sample
 
 
 def _or(raw: str | None, wrapped: str) -> str:

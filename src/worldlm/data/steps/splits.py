@@ -1,9 +1,10 @@
 """Training, validation and two test parts, cut so that nothing of a test is seen in training.
 
 A trajectory's *group* is its world with its seed: the same start, and for a seeded policy the same scenario. A hash of
-the group, and nothing else, decides its side, so a group never stands on two sides, and never changes sides when the
-corpus grows. Test part A are groups that training does not see, of kinds that it does see. Test part B are kinds that
-training never sees: whole worlds, and the trajectories of the test side in which an action of a held-out kind stands.
+the group, and nothing else, decides its side, so a group never stands on two sides, never changes sides when the
+corpus grows, and its side is known before it is played (`side`). Test part A are groups that training does not see, of
+kinds that it does see. Test part B are kinds that training never sees: whole worlds, and the trajectories of the test
+side in which an action of a held-out kind stands.
 """
 
 import re
@@ -15,7 +16,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from worldlm.core.text import digest
-from worldlm.core.types import DomainName, Text, Trajectory, Turn, Value
+from worldlm.core.types import DomainName, Text, Trajectory, Turn, Value, World
 from worldlm.data.report import Losses
 from worldlm.data.steps.quality import cut
 from worldlm.data.steps.records import Record, TextRecord
@@ -80,16 +81,43 @@ def group_key(trajectory: Trajectory) -> str:
     """What must stay on one side: world and seed; where there is no seed, world and group, or the trajectory alone."""
     seed = trajectory.origin.seed
     if seed is not None:
-        return digest(trajectory.world.name, "seed", str(seed))
+        return _seed_key(trajectory.world.name, seed)
     if trajectory.group is not None:
         return digest(trajectory.world.name, "group", trajectory.group)
     return digest(trajectory.world.name, "id", trajectory.id)
 
 
+def _seed_key(world: str, seed: int) -> str:
+    return digest(_stem(world), "seed", str(seed))
+
+
+def side(world: World, seed: int, plan: SplitPlan) -> Part:
+    """The side on which what is played in `world` from `seed` will be: TRAIN, VALIDATION or TEST_A.
+
+    (In a held-out world it is test part B, whatever the side.)
+    """
+    return _side(_seed_key(world.name, seed), world.domain, plan)
+
+
+def holds_out(world: World, plan: SplitPlan) -> bool:
+    """Whether a world is held out as a whole."""
+    return _held_world(world, plan) is not None
+
+
 def held_world(trajectory: Trajectory, plan: SplitPlan) -> str | None:
     """The pattern of held-out worlds that the trajectory's world fits."""
-    kinds = plan.held_out.get(trajectory.world.domain, Kinds())
-    return next((pattern for pattern in kinds.worlds if fnmatchcase(trajectory.world.name, pattern)), None)
+    return _held_world(trajectory.world, plan)
+
+
+def _held_world(world: World, plan: SplitPlan) -> str | None:
+    patterns = plan.held_out.get(world.domain, Kinds()).worlds
+    names = {world.name, _stem(world.name)}
+    return next((pattern for pattern in patterns if any(fnmatchcase(name, pattern) for name in names)), None)
+
+
+def _stem(world: str) -> str:
+    """The world's name before a start chose one of its tasks: it is called `WORLD.TASK` then."""
+    return world.partition(".")[0]
 
 
 def held_turns(trajectory: Trajectory, plan: SplitPlan) -> Iterator[tuple[int, str]]:
@@ -125,31 +153,41 @@ def assign(record: Record, plan: SplitPlan, losses: Losses) -> tuple[Part, Recor
         return Part.TRAIN, record
     if held_world(record, plan):
         return Part.TEST_B, record
-    side = _side(record, plan)
+    here = _side(group_key(record), record.world.domain, plan)
     kinds = plan.held_out.get(record.world.domain, Kinds())
     if kinds.labels and any(turn.label is None for turn in record.turns) and not kinds.words:
         losses.verbatim("actions without a label, in a domain of which labels are held out", record.id)
     held = next(held_turns(record, plan), None)
     if held is None:
-        return side, record
+        return here, record
     number, kind = held
     place = f"{record.id} turn {number + 1} ({kind})"
-    if side is Part.TEST_A:
+    if here is Part.TEST_A:
         return Part.TEST_B, record
     if plan.mode == "drop" or number == 0:
         losses.dropped("a trajectory of the training side with a held-out kind", place)
         return None
     losses.changed("cut before a held-out kind", place)
-    return side, cut(record, number, f"cut before turn {number + 1}, which is of a held-out kind")
+    return here, cut(record, number, f"cut before turn {number + 1}, which is of a held-out kind")
 
 
-def _side(trajectory: Trajectory, plan: SplitPlan) -> Part:
-    """The side of the trajectory's group: a number in [0, 1) that its hash gives, against the shares."""
-    point = int(digest(str(plan.seed), group_key(trajectory))[:13], 16) / 16**13
-    test = plan.test_by_domain.get(trajectory.world.domain, plan.test)
+def _side(group: str, domain: DomainName, plan: SplitPlan) -> Part:
+    """The side of a group: a number in [0, 1) that its hash gives, against the shares."""
+    point = int(digest(str(plan.seed), group)[:13], 16) / 16**13
+    test = plan.test_by_domain.get(domain, plan.test)
     if point < test:
         return Part.TEST_A
     return Part.VALIDATION if point < test + plan.validation else Part.TRAIN
 
 
-__all__ = ["Kinds", "Part", "SplitPlan", "assign", "group_key", "held_turns", "held_world"]
+__all__ = [
+    "Kinds",
+    "Part",
+    "SplitPlan",
+    "assign",
+    "group_key",
+    "held_turns",
+    "held_world",
+    "holds_out",
+    "side",
+]

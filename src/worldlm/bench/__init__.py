@@ -1,0 +1,1 @@
+"""AgentWorldBench: predictions, scores and averages over single turns of real trajectories."""

@@ -1,0 +1,410 @@
+"""Predictions: every sample of a benchmark asked of a model, or of an environment that can start from a history.
+
+*Which messages.* `own`: our domain's prompt under the model's profile, rendered from the world, the real turns before
+and the action, as a simulated session would be. `sample`: the messages that the sample itself brings, unchanged, as
+AgentWorldBench's own script sends them. A foreign sample holds its world only as a system prompt that already says how
+to answer, so a second prompt of ours round it would contradict it: such files are asked by `sample`. Our own samples
+bring the world as data, and are asked by `own`: in the words for which a model was trained, small prompts for small
+models, deltas where the profile asks for them.
+
+A prediction costs one answered call, whatever the profile's `attempts` say: a second throw would measure best-of-two.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import anyio
+from pydantic import ConfigDict, ValidationError
+
+from worldlm.bench.results import InferSettings
+from worldlm.bench.running import Watch, run_grouped
+from worldlm.bench.runs import RunFile, with_ours
+from worldlm.bench.samples import Sample, predicted_observation
+from worldlm.core.errors import InputError, WorldlmError
+from worldlm.core.jsonl import describe
+from worldlm.core.outcomes import Outcome
+from worldlm.core.protocols import CountsTokens, Environment, Model, Resume
+from worldlm.core.text import derive_seed, estimate_tokens
+from worldlm.core.types import (
+    NO_USAGE,
+    Completion,
+    Message,
+    Observation,
+    Profile,
+    Sampling,
+    Text,
+    Usage,
+    Value,
+    World,
+    history_turns,
+)
+from worldlm.data.formats.agentworldbench import unwrap_observation
+from worldlm.domains import DOMAINS, get_domain
+from worldlm.domains.delta import DeltaError, bases, is_delta, read_delta
+from worldlm.domains.render import MESSAGE_OVERHEAD, Conversation, asks_deltas, prompt_hash
+from worldlm.domains.reply import Reply, read_reply
+from worldlm.judge.question import Question
+
+Words = Literal["own", "sample"]
+
+
+class Prediction(Value):
+    """What a model, or an environment, made of one sample. `observation` is None exactly when `outcome` is not OK."""
+
+    digest: Text
+    """Of the sample that was asked."""
+    settings: Text
+    """Hash of the settings under which it was."""
+    outcome: Outcome = Outcome.OK
+    observation: Observation | None = None
+    detail: Text | None = None
+    """On a failure: what went wrong, in the server's words where it has some."""
+    gen: Text | None = None
+    """The reply as it came; None where there was none. On disk it stands where the public format has it."""
+    thinking: Text | None = None
+    """Reasoning that the server returned apart from the reply."""
+    missing: int = 0
+    """Oldest turns that the model was not shown, because they did not fit its context."""
+    usage: Usage = NO_USAGE
+    model: Text = ""
+    """The name that the server gave for what answered."""
+    of_sample: bool = False
+    """The failure is this one sample's (it does not fit the context): others may well go through."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """Something that predicts, and the settings that identify it."""
+
+    settings: InferSettings
+    predict: Callable[[Sample], Awaitable[Prediction]]
+    """What it raises is that one sample's failure."""
+
+
+def default_words(samples: Sequence[Sample]) -> Words:
+    """Which messages suit a benchmark: ours where every sample brings its world, else the samples'."""
+    return "own" if all(sample.world for sample in samples) else "sample"
+
+
+# What a model is sent.
+
+
+class Prompt(Protocol):
+    """Messages that ask for one turn, and less of them when they are too long."""
+
+    @property
+    def missing(self) -> int:
+        """How many of the oldest turns are not in them."""
+        ...
+
+    def messages(self) -> list[Message] | None:
+        """The messages; None when even without any history they do not fit."""
+        ...
+
+    def tighten(self) -> bool:
+        """Leave out older turns. False: there is nothing left to leave out."""
+        ...
+
+
+class OwnPrompt:
+    """A sample's question in our words."""
+
+    def __init__(self, question: Question, profile: Profile, count: Callable[[str], int]):
+        """Raises InputError when the world alone does not fit the profile's context."""
+        domain = get_domain(question.domain)
+        initial = question.initial or Observation(text="")
+        self._conversation = Conversation(domain, question.world, profile, initial, count)
+        for turn in question.history:
+            if turn.observation is not None:
+                self._conversation.append(turn.action, turn.observation)
+        self._action = question.action
+        self._turns = len(history_turns(question.history))
+        self.missing = 0
+
+    def messages(self) -> list[Message] | None:
+        """System message, the turns that fit, the action."""
+        messages = self._conversation.messages(self._action)
+        if messages is not None:
+            self.missing = self._turns - (len(messages) // 2 - 1)
+        return messages
+
+    def tighten(self) -> bool:
+        """Give less room to the history."""
+        return self._conversation.tighten()
+
+
+class SamplePrompt:
+    """A sample's own messages. Of a history that is too long the oldest turns go, and the first message says so."""
+
+    def __init__(self, sample: Sample, profile: Profile, count: Callable[[str], int]):
+        self._messages = sample.messages
+        self._costs = [count(message.content) + MESSAGE_OVERHEAD for message in self._messages]
+        reply = profile.sampling.max_tokens or profile.context // 4
+        self._room = profile.context - min(reply, profile.context // 2)
+        self.missing = 0
+
+    @property
+    def _turns(self) -> int:
+        return len(self._messages) // 2 - 1
+
+    def messages(self) -> list[Message] | None:
+        """System message, the turns that fit, the action: each text as it stands in the file."""
+        while sum(self._costs) - sum(self._costs[1 : 1 + 2 * self.missing]) > self._room:
+            if self.missing == self._turns:
+                return None
+            self.missing += 1
+        head, shown = self._messages[0], self._messages[1 + 2 * self.missing :]
+        if self.missing:
+            marker = f"[Turns 1 to {self.missing} are not shown: they no longer fit.]\n\n"
+            shown = [Message(role="user", content=marker + shown[0].content), *shown[1:]]
+        return [head, *shown]
+
+    def tighten(self) -> bool:
+        """Leave out a third of the turns that are left."""
+        left = self._turns - self.missing
+        self.missing += max(1, left // 3) if left else 0
+        return left > 0
+
+
+# Who predicts.
+
+
+def model_predictor(model: Model, profile: Profile, words: Words, *, seed: int = 0) -> Predictor:
+    """A model, asked under a profile. Each sample has a seed of its own, the same in whatever order they are asked."""
+    hashes = {name: prompt_hash(domain, profile) for name, domain in DOMAINS.items()} if words == "own" else {}
+    settings = InferSettings(
+        model=model.name,
+        prompt=words,
+        profile=profile.name,
+        prompt_hashes=hashes,
+        sampling=profile.sampling,
+        context=profile.context,
+        seed=seed,
+    )
+    count = model.count_tokens if isinstance(model, CountsTokens) else estimate_tokens
+
+    async def predict(sample: Sample) -> Prediction:
+        question = sample.question
+        asked = Prediction(digest=sample.digest, settings="")
+        try:
+            prompt: Prompt = (
+                OwnPrompt(question, profile, count) if words == "own" else SamplePrompt(sample, profile, count)
+            )
+        except InputError as error:
+            return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, str(error), of_sample=True)
+        sampling = _seeded(profile.sampling, seed, sample)
+        usage, messages = NO_USAGE, prompt.messages()
+        while messages is not None:
+            completion = await model.complete(messages, sampling)
+            usage += completion.usage
+            if completion.finish != "context_overflow" or not prompt.tighten():
+                return _read(asked, question, completion, profile, words, prompt.missing, usage)
+            messages = prompt.messages()
+        detail = f"the sample does not fit a context of {profile.context} tokens, even without its history"
+        return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, detail, of_sample=True, usage=usage)
+
+    return Predictor(settings, predict)
+
+
+def environment_predictor(
+    make: Callable[[World], Environment], *, name: str, seed: int = 0, about: str = ""
+) -> Predictor:
+    """An environment that satisfies `Resume`, a new one for each sample. `name` identifies it and its settings."""
+    settings = InferSettings(model=name, prompt="environment", profile=about, seed=seed)
+
+    async def predict(sample: Sample) -> Prediction:
+        question = sample.question
+        asked = Prediction(digest=sample.digest, settings="")
+        environment = make(question.world)
+        try:
+            if not isinstance(environment, Resume):
+                raise InputError(
+                    f"{type(environment).__name__} cannot start from a given history, which a benchmark needs"
+                )
+            initial = question.initial or Observation(text="")
+            await environment.resume(initial, question.history, _seed(seed, sample))
+            step = await environment.step(question.action)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await environment.close()
+        if step.observation is None:
+            return _failed(asked, step.outcome, step.detail or "no detail given", usage=step.usage)
+        gen = get_domain(question.domain).write_observation(step.observation)
+        more = {"observation": step.observation, "gen": gen, "thinking": step.thinking, "usage": step.usage}
+        return asked.model_copy(update=more)
+
+    return Predictor(settings, predict)
+
+
+def _seed(seed: int, sample: Sample) -> int:
+    return derive_seed(str(seed), sample.key, sample.digest)
+
+
+def _seeded(sampling: Sampling, seed: int, sample: Sample) -> Sampling:
+    return sampling.model_copy(update={"seed": _seed(seed, sample)})
+
+
+def _failed(asked: Prediction, outcome: Outcome, detail: str, **more: Any) -> Prediction:
+    return asked.model_copy(update={"outcome": outcome, "detail": detail, **more})
+
+
+def _read(
+    asked: Prediction,
+    question: Question,
+    completion: Completion,
+    profile: Profile,
+    words: Words,
+    missing: int,
+    usage: Usage,
+) -> Prediction:
+    """A completion as a prediction."""
+    told: dict[str, Any] = {
+        "gen": completion.text or None,
+        "thinking": completion.thinking,
+        "missing": missing,
+        "usage": usage,
+        "model": completion.model,
+        "of_sample": completion.finish == "context_overflow",
+    }
+    reply = read_reply(completion)
+    if words == "own" and asks_deltas(get_domain(question.domain), profile):
+        reply = _whole(reply, question, missing)
+    if reply.text is None:
+        return _failed(asked, reply.outcome, reply.detail or "no detail given", **told)
+    observation, detail = observed(question, reply.text)
+    if observation is None:
+        return _failed(asked, Outcome.MODEL_FAILED, detail, **told)
+    return asked.model_copy(update={"observation": observation, **told})
+
+
+def _whole(reply: Reply, question: Question, missing: int) -> Reply:
+    """The state that a delta stands for; its base must be one that the model was shown."""
+    if reply.text is None or not is_delta(reply.text.strip("\n")):
+        return reply
+    domain = get_domain(question.domain)
+    history = [turn.observation for turn in question.history if turn.observation is not None]
+    states = [domain.write_observation(seen) for seen in (question.initial or Observation(text=""), *history)]
+    try:
+        return Reply(read_delta(reply.text.strip("\n"), bases(states, len(history) - missing)))
+    except DeltaError as error:
+        return Reply(None, Outcome.MODEL_FAILED, detail=f"not a delta that applies: {error}")
+
+
+def observed(question: Question, text: str) -> tuple[Observation | None, str]:
+    """The observation that an answer is, or why it is none. The public format's heading is no part of it."""
+    inner = unwrap_observation(text.lstrip("\n"))
+    try:
+        return predicted_observation(question, text if inner is None else inner), ""
+    except ValueError as error:
+        return None, f"not an observation: {error}"
+
+
+# A run.
+
+
+@dataclass
+class InferReport:
+    """What a run did."""
+
+    planned: int
+    already: int = 0
+    """Finished before."""
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Of the samples that were asked now."""
+    usage: Usage = NO_USAGE
+    seconds: float = 0.0
+
+
+async def infer(
+    samples: Sequence[Sample],
+    predictor: Predictor,
+    file: RunFile,
+    *,
+    concurrency: int,
+    on_done: Callable[[Sample, Prediction], None] | None = None,
+) -> InferReport:
+    """Ask every sample that `file` does not hold as finished, `concurrency` at a time; each is one flushed line.
+
+    Samples of one trajectory are asked one after another, so that a server's prefix cache pays. A sample that breaks
+    something is a failure of its own. Raises WorldlmError with the server's own words when nothing is answered any
+    more, and when the budget is spent: what was answered is in the file.
+    """
+    todo = [sample for sample in in_order(samples) if not file.is_finished(sample.key, sample.digest)]
+    report = InferReport(planned=len(samples), already=len(samples) - len(todo))
+    watch = Watch("samples", len(todo), already=report.already)
+
+    async def predict(sample: Sample) -> Prediction:
+        try:
+            return await predictor.predict(sample)
+        except Exception as error:  # one sample, one failure: the others go on
+            asked = Prediction(digest=sample.digest, settings="")
+            words = str(error) if isinstance(error, WorldlmError) else f"{type(error).__name__}: {error}"
+            return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, words)
+
+    def done(sample: Sample, prediction: Prediction) -> None:
+        if prediction.outcome is not Outcome.BUDGET_EXHAUSTED:
+            file.add(prediction_record(sample, prediction.model_copy(update={"settings": file.settings})))
+            report.outcomes[prediction.outcome.value] += 1
+            report.usage += prediction.usage
+            if on_done:
+                on_done(sample, prediction)
+        watch.see(prediction.outcome, prediction.detail, of_service=not prediction.of_sample)
+
+    started = time.perf_counter()
+    try:
+        await run_grouped(todo, predict, done, group_of=lambda sample: sample.trajectory, concurrency=concurrency)
+    finally:
+        report.seconds = time.perf_counter() - started
+        if todo:
+            file.add_seconds("infer", report.seconds)
+    return report
+
+
+def in_order(samples: Sequence[Sample]) -> list[Sample]:
+    """Samples by trajectory, and within one by turn."""
+    first: dict[str, int] = {}
+    for index, sample in enumerate(samples):
+        first.setdefault(sample.trajectory, index)
+    return sorted(samples, key=lambda sample: (first[sample.trajectory], sample.turn))
+
+
+def prediction_record(sample: Sample, prediction: Prediction) -> dict[str, Any]:
+    """The line of a prediction: the public sample, `gen`, and what else is known under our key."""
+    told = prediction.model_dump(mode="json", exclude={"gen"}, exclude_defaults=True)
+    told["outcome"] = prediction.outcome.value
+    return with_ours({**sample.raw, "gen": prediction.gen}, prediction=told)
+
+
+def read_prediction(sample: Sample) -> Prediction:
+    """The prediction that a line holds, ours or somebody else's (then `gen` is read by our rules).
+
+    Raises InputError for a line without one.
+    """
+    told = (sample.raw.get("worldlm") or {}).get("prediction")
+    gen = sample.raw.get("gen")
+    if told is not None:
+        try:
+            prediction = Prediction.model_validate({**told, "gen": gen})
+        except ValidationError as error:
+            raise InputError(f"{sample.place}: sample {sample.id}: worldlm.prediction.{describe(error)}") from error
+        if prediction.digest != sample.digest:
+            raise InputError(f"{sample.place}: sample {sample.id} is not what was asked: its texts were changed since")
+        return prediction
+    if "gen" not in sample.raw:
+        raise InputError(f"{sample.place}: sample {sample.id} has no 'gen': it is a sample, and no prediction")
+    asked = Prediction(digest=sample.digest, settings="")
+    if not isinstance(gen, str):
+        return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, "the file holds no reply")
+    question = sample.question
+    reply = read_reply(Completion(text=gen))
+    if reply.text is None:
+        return _failed(asked, reply.outcome, reply.detail or "no detail given", gen=gen)
+    observation, detail = observed(question, reply.text)
+    if observation is None:
+        return _failed(asked, Outcome.MODEL_FAILED, detail, gen=gen)
+    return asked.model_copy(update={"observation": observation, "gen": gen})

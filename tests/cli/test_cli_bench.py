@@ -1,0 +1,216 @@
+"""`worldlm bench`: all verbs against a real server, killed and gone on with."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.kit import foreign, lines, own, perfect, screen, session, write
+from tests.bench.test_judging import JUDGED, gen, honest
+from tests.cli.cli_kit import Cli
+from tests.models.chat_server import Answer, ChatServer, chat, error, serving
+from worldlm.bench.results import read_results
+from worldlm.core.jsonl import JsonlWriter
+
+
+@pytest.fixture
+def chats() -> Iterator[ChatServer]:
+    with serving(perfect) as server:
+        yield server
+
+
+def spec(server: ChatServer) -> str:
+    return f"openai:served@{server.url}"
+
+
+def slow(body: dict[str, Any], index: int) -> Answer:
+    return Answer(perfect(body, index).body, delay=0.05)
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def finished(path: Path) -> list[int]:
+    return [json.loads(line)["id"] for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def test_the_whole_chain_step_by_step_and_at_once_give_the_same_numbers(
+    tmp_path: Path, cli: Cli, chats: ChatServer
+) -> None:
+    with JsonlWriter(tmp_path / "t.jsonl") as writer:
+        for run in range(4):
+            writer.write(session(f"s{run}", [f"r{run}t{turn}" for turn in range(6)]))
+    built = cli("bench", "build", tmp_path / "t.jsonl", tmp_path / "b", "--per-domain", 10, "--json")
+    assert (built.code, built.json["samples"]) == (0, {"terminal": 10})
+
+    asked = cli("bench", "infer", tmp_path / "b", tmp_path / "p.jsonl", "-m", spec(chats), "--json")
+    assert (asked.code, asked.err, asked.json["outcomes"]) == (0, "", {"ok": 10})
+    judged = cli("bench", "judge", tmp_path / "p.jsonl", tmp_path / "s.jsonl", "--json")
+    assert (judged.code, judged.json["outcomes"]) == (0, {"ok": 10})
+    scored = cli("bench", "score", tmp_path / "s.jsonl", "--out", tmp_path / "r.json", "--json")
+    assert scored.code == 0
+    assert scored.json["tables"][0]["headline"]["mean"] == 100
+    assert scored.json["infer"]["model"].startswith("served@")
+    assert scored.json["infer"]["prompt"] == "own"
+    assert scored.json["infer"]["prompt_hashes"]["terminal"]
+
+    ran = cli("bench", "run", tmp_path / "b", tmp_path / "run", "-m", spec(chats), "--json")
+    assert ran.code == 0
+    assert ran.json["tables"] == scored.json["tables"]
+    assert (tmp_path / "run" / "report.html").read_text().startswith("<!")
+    before = len(chats.bodies)
+    again = cli("bench", "run", tmp_path / "b", tmp_path / "run", "-m", spec(chats))
+    assert (again.code, len(chats.bodies)) == (0, before)
+    assert "mean of domains" in again.out
+
+    page = cli("bench", "report", tmp_path / "r.json", tmp_path / "run" / "results.json", "--out", tmp_path / "x.html")
+    assert (page.code, (tmp_path / "x.html").stat().st_size > 1000) == (0, True)
+    compared = cli("bench", "compare", tmp_path / "r.json", tmp_path / "run" / "results.json", "--json")
+    assert compared.json["overall"]["ties"] == 10
+    assert "ties" in cli("bench", "compare", tmp_path / "r.json", tmp_path / "run" / "results.json").out
+
+
+def test_a_run_that_is_killed_half_way_loses_nothing_and_does_nothing_twice(
+    tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"], chats: ChatServer
+) -> None:
+    chats.script = slow
+    benchmark = write(tmp_path / "b.jsonl", [foreign(number, 1 + number % 3, run=number // 3) for number in range(60)])
+    out = tmp_path / "p.jsonl"
+    at_once = 4
+    process = start("bench", "infer", benchmark, out, "-m", spec(chats), "--concurrency", at_once)
+    wait_for(lambda: out.exists() and len(finished(out)) >= 30)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    half = finished(out)
+    assert 30 <= len(half) < 60
+    asked_before = len(chats.bodies)
+    rest = start("bench", "infer", benchmark, out, "-m", spec(chats), "--concurrency", 16, "--json")
+    told, said = rest.communicate(timeout=120)
+    assert (rest.returncode, said) == (0, "")
+    assert json.loads(told)["already"] == len(half)
+    assert Counter(finished(out)) == dict.fromkeys(range(60), 1)
+    assert len(chats.bodies) - asked_before == 60 - len(half)
+    assert asked_before - len(half) <= at_once
+
+
+def test_ctrl_c_keeps_everything_and_says_how_to_go_on(
+    tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"], chats: ChatServer
+) -> None:
+    chats.script = slow
+    benchmark = write(tmp_path / "b.jsonl", [foreign(number) for number in range(60)])
+    out = tmp_path / "p.jsonl"
+    process = start("bench", "infer", benchmark, out, "-m", spec(chats), "--concurrency", 2)
+    wait_for(lambda: out.exists() and len(finished(out)) >= 5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    assert 5 <= len(lines(out)) < 60
+    judged = start("bench", "judge", out, tmp_path / "s.jsonl", "--json")
+    assert judged.communicate(timeout=60)[1] == ""
+    scored = start("bench", "score", tmp_path / "s.jsonl")
+    table, complaint = scored.communicate(timeout=60)
+    assert scored.returncode == 1
+    assert "coverage of terminal is" in complaint
+    assert "mean of domains" in table
+
+
+def test_a_judge_scores_and_the_public_way_stands_beside_it(tmp_path: Path, cli: Cli) -> None:
+    source = write(tmp_path / "p.jsonl", [gen(number) for number in range(4)])
+    with serving(honest) as judge:
+        ran = cli("bench", "judge", source, tmp_path / "s.jsonl", "--judge", spec(judge), "--json")
+    assert (ran.code, ran.json["outcomes"], ran.json["usage"]["calls"]) == (0, {"ok": 4}, 4)
+    scored = cli("bench", "score", tmp_path / "s.jsonl", "--out", tmp_path / "r.json")
+    assert scored.code == 0
+    results = read_results(tmp_path / "r.json")
+    assert [table.headline.mean for table in results.tables] == [100, 75, pytest.approx(77.5)]
+    assert results.judging.rubric
+    public = cli("bench", "score", "--public", tmp_path / "s.jsonl", "--json")
+    assert (public.json["overall"]["total"], public.json["overall"]["percent"]) == (4.0, 75.0)
+    assert "the public way" in cli("bench", "score", "--public", tmp_path / "s.jsonl").out
+
+
+def test_a_server_that_refuses_ends_the_run_in_one_line_with_its_own_words(
+    tmp_path: Path, cli: Cli, chats: ChatServer
+) -> None:
+    chats.script = lambda body, index: error(401, "this key was revoked")
+    benchmark = write(tmp_path / "b.jsonl", [foreign(number) for number in range(30)])
+    result = cli("bench", "infer", benchmark, tmp_path / "p.jsonl", "-m", spec(chats), "--concurrency", 2)
+    assert result.code == 1
+    assert "this key was revoked" in result.error
+    assert len(chats.bodies) < 15
+
+
+def test_prompts_and_sessions(tmp_path: Path, cli: Cli, chats: ChatServer) -> None:
+    benchmark = write(tmp_path / "b.jsonl", [own(1), own(2)])
+    for prompt in ("own", "sample", "environment"):
+        result = cli(
+            "bench", "infer", benchmark, tmp_path / f"{prompt}.jsonl", "-m", spec(chats), "--prompt", prompt, "--json"
+        )
+        assert (result.code, result.json["outcomes"]) == (0, {"ok": 2})
+        (record, _) = lines(tmp_path / f"{prompt}.jsonl")
+        assert record["worldlm"]["prediction"]["observation"]["text"] == screen("r1t3")
+    asked = [sorted(json.dumps(body["messages"]) for body in chats.bodies[start : start + 2]) for start in (0, 2, 4)]
+    assert asked[0] == asked[2] != asked[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("infer", "{b}", "{o}", "--prompt", "owm"), "did you mean 'own'"),
+        (("infer", "{b}", "{o}", "--domain", "terminl"), "did you mean 'terminal'"),
+        (("infer", "{b}", "{o}", "--id", "terminal/77"), "has no sample"),
+        (("infer", "nowhere", "{o}"), "no file or folder nowhere"),
+        (("infer", "{b}", "{o}", "-m", "gpt"), "no model"),
+        (("infer", "{bad}", "{o}"), "sample 1"),
+        (("judge", "{p}"), "file for the scores"),
+        (("judge", "{p}", "{p}"), "a file of their own"),
+        (("judge", "{b}", "{o}"), "has no 'gen'"),
+        (("judge", "{p}", "{o}", "--no-rules"), "needs a --judge"),
+        (("judge", "--audit"), "needs a --judge"),
+        (("judge", "{p}", "--audit"), "takes no files"),
+        (("score", "nowhere.jsonl"), "cannot read"),
+        (("score", "--public", "{p}", "--out", "{o}"), "no result file"),
+        (("report", "{p}"), "no result of"),
+        (("compare", "{p}", "{p}"), "no result of"),
+        (("compare", "{p}", "{p}", "--metric", "rule"), "did you mean 'rules'"),
+        (("build", "{p}x", "{o}"), "no file or folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_2(tmp_path: Path, cli: Cli, arguments: tuple[str, ...], words: str) -> None:
+    paths = {
+        "b": write(tmp_path / "b.jsonl", [foreign(1)]),
+        "bad": write(tmp_path / "bad.jsonl", [foreign(1) | {"turn_idx": 9}]),
+        "p": write(tmp_path / "p.jsonl", [gen(1)]),
+        "o": tmp_path / "o.jsonl",
+    }
+    result = cli("bench", *(each.format(**paths) for each in arguments))
+    assert result.code == 2
+    assert words in result.error
+    assert not paths["o"].exists()
+
+
+def test_a_file_judged_elsewhere_is_scored(tmp_path: Path, cli: Cli) -> None:
+    path = write(tmp_path / "s.jsonl", [gen(1) | JUDGED, gen(2) | JUDGED])
+    result = cli("bench", "score", path, "--json")
+    assert result.json["tables"][1]["headline"]["mean"] == 75
+
+
+def test_judges_are_audited(tmp_path: Path, cli: Cli) -> None:
+    with serving(lambda body, index: chat("no verdict from me")) as judge:
+        result = cli("bench", "judge", "--audit", "--judge", spec(judge), "--domain", "mcp", "--questions", 2, "--json")
+    assert result.code == 0
+    (audited,) = result.json["judges"]
+    assert audited["scored"] == 0
