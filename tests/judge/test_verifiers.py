@@ -96,7 +96,7 @@ FOREIGN = ("zyqqor", "vexnud", "wumpot", "jybblex", "kirgoth", "plavvin")
 """Words that stand in no real observation."""
 
 
-SLACK: dict[DomainName, float] = {"terminal": 2.0}
+SLACK: dict[DomainName, float] = {"terminal": 8.0}
 """Echo and prompt are told by their place: where several faults have moved them, one more may shift what counts as
 output, by no more than this."""
 _WORD = re.compile(r"[A-Za-z]{3,}")

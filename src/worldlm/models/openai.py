@@ -8,12 +8,14 @@ in `adaptations`. Everything else that goes wrong comes back as a `Completion` w
 import asyncio
 import contextlib
 import email.utils
+import functools
 import logging
 import math
 import random
 import re
+import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,6 +51,8 @@ _REFUSING = re.compile(
     re.IGNORECASE,
 )
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_CALLS_A_CLIENT = 8
+"""A client looks through all its connections for each call, so with many calls there are several clients."""
 _RETRIED = frozenset((408, 409, 425, 429))
 
 
@@ -100,7 +104,7 @@ class OpenAIModel:
         price: Price = FREE,
     ):
         """Connects to nothing yet. Raises InputError for a URL that is none, and for a key that cannot be one."""
-        import openai  # takes a second: here, and not within the deadline of the first call
+        import openai  # noqa: F401 -- takes a second: here, and not within the deadline of the first call
 
         self.model = model
         self.base_url = endpoint(base_url)
@@ -118,7 +122,7 @@ class OpenAIModel:
         self._places: AbstractAsyncContextManager[Any] = (
             nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
         )
-        self._open: tuple[asyncio.AbstractEventLoop, openai.AsyncOpenAI] | None = None
+        self._open: tuple[asyncio.AbstractEventLoop, list[_Client]] | None = None
         settings = f"#{digest(canonical_json(self._extra))[:8]}" if self._extra else ""
         self.name = f"{model}@{_without_secrets(self.base_url)}{settings}"
 
@@ -146,14 +150,16 @@ class OpenAIModel:
         """Close the connections. (Do so before the event loop that used them ends.)"""
         opened, self._open = self._open, None
         if opened is not None and opened[0] is asyncio.get_running_loop():
-            await opened[1].close()
+            for each in opened[1]:
+                await each.client.close()
 
     async def list_models(self, seconds: float = 5.0) -> list[str]:
         """The names that the server lists; empty when it does not say."""
         names: list[str] = []
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
-                page = await self._client().models.list()
+                with self._client() as client:
+                    page = await client.models.list()
             names = [str(entry.id) for entry in page.data]
         return names
 
@@ -194,33 +200,30 @@ class OpenAIModel:
                 return
 
     async def _whole(self, messages: Sequence[Message], body: dict[str, Any]) -> Any:
-        raw = await self._client().chat.completions.with_raw_response.create(
-            model=self.model,
-            messages=[],
-            extra_body=_with_messages(body, messages),
-        )
+        with self._client() as client:
+            raw = await client.chat.completions.with_raw_response.create(
+                model=self.model, messages=[], extra_body=_with_messages(body, messages)
+            )
         return raw.http_response.json()
 
     async def _streamed(
         self, reader: ReplyReader, messages: Sequence[Message], body: dict[str, Any], attempts: "_Attempts"
     ) -> AsyncGenerator[Delta, None]:
-        stream = await attempts.within(
-            self._client().chat.completions.create(
-                model=self.model,
-                messages=[],
-                stream=True,
-                extra_body=_with_messages(body, messages),
+        with self._client() as client:
+            stream = await attempts.within(
+                client.chat.completions.create(
+                    model=self.model, messages=[], stream=True, extra_body=_with_messages(body, messages)
+                )
             )
-        )
-        async with stream:
-            chunks = stream.__aiter__()
-            while True:
-                try:
-                    chunk = await attempts.within(chunks.__anext__())
-                except StopAsyncIteration:
-                    return
-                if delta := reader.feed(chunk.model_dump(warnings=False, exclude_unset=True)):
-                    yield delta
+            async with stream:
+                chunks = stream.__aiter__()
+                while True:
+                    try:
+                        chunk = await attempts.within(chunks.__anext__())
+                    except StopAsyncIteration:
+                        return
+                    if delta := reader.feed(chunk.model_dump(warnings=False, exclude_unset=True)):
+                        yield delta
 
     async def _recover(
         self, error: Exception, body: dict[str, Any], attempts: "_Attempts", reader: ReplyReader
@@ -295,18 +298,46 @@ class OpenAIModel:
     def _where(self) -> str:
         return f"{_without_secrets(self.base_url)}/chat/completions (model {self.model!r})"
 
-    def _client(self) -> "openai.AsyncOpenAI":
-        """The client of the running event loop: connections cannot be shared between loops."""
+    @contextlib.contextmanager
+    def _client(self) -> Iterator["openai.AsyncOpenAI"]:
+        """A client of the running event loop (connections cannot be shared between loops), for one call."""
         import openai
 
         loop = asyncio.get_running_loop()
         if self._open is None or self._open[0] is not loop:
+            self._open = (loop, [])
+        clients = self._open[1]
+        least = min(clients, key=lambda each: each.calls, default=None)
+        if least is None or least.calls >= _CALLS_A_CLIENT:
             timeout = openai.Timeout(self._read_s, connect=self._connect_s)
-            client = openai.AsyncOpenAI(
-                api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=timeout
+            web = openai.DefaultAsyncHttpxClient(verify=_certificates(), timeout=timeout)
+            least = _Client(
+                openai.AsyncOpenAI(
+                    api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=timeout, http_client=web
+                )
             )
-            self._open = (loop, client)
-        return self._open[1]
+            clients.append(least)
+        least.calls += 1
+        try:
+            yield least.client
+        finally:
+            least.calls -= 1
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Whom to trust. Reading it takes fifty times as long as making a client."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+@dataclass
+class _Client:
+    """A client with its own connections, and its calls in flight."""
+
+    client: "openai.AsyncOpenAI"
+    calls: int = 0
 
 
 def _with_messages(body: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any]:

@@ -403,7 +403,7 @@ def _in_text(edit: Callable[[Random, str, Question], str | None]) -> Plant:
 _MCP = (
     Fault("changed value", "factuality", "small", _in_json(_changed_value)),
     Fault("missing key", "quality", "small", _in_json(_missing_key)),
-    Fault("broken JSON", "format", "small", _cut_json),
+    Fault("broken JSON", "format", "large", _cut_json),
     Fault("changed word", "factuality", "small", _in_text(lambda rng, text, q: _changed_word(rng, text))),
     Fault("missing row", "quality", "small", _in_text(lambda rng, text, q: _missing_row(rng, text))),
     Fault("changed values", "factuality", "large", _in_json(_changed_values)),

@@ -9,16 +9,14 @@
 | `error` | 0.2 | `isError`, where the truth has it |
 | `form` | 0.05 | valid JSON, where the truth is JSON |
 
-Spelling of JSON (order of keys, spaces, indentation) does not count. Of broken JSON what can be repaired counts for
-`values` and `keys`. Text in place of JSON is compared row by row. A prediction that says `isError` where there was no
-error counts half.
+Spelling of JSON (order of keys, spaces, indentation) does not count. Where other text stands around JSON, the first
+value counts. Broken JSON is compared as text, row by row, and counts two fifths of that; so is text in place of JSON.
+A prediction that says `isError` where there was no error counts half.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-import json_repair
 
 from worldlm.core.types import Observation
 from worldlm.judge.question import Question
@@ -31,8 +29,10 @@ FALSE_ERROR = 0.5
 """What all is worth in a prediction that says `isError` where there was no error."""
 UNASKED = 0.9
 """The same, of one with structured content where there was none."""
-MOST_REPAIRED = 50_000
-"""Characters of broken JSON beyond which nothing is repaired."""
+AROUND = 0.95
+"""What keys and values are worth in JSON with other text around it."""
+BROKEN = 0.4
+"""The same, in JSON that cannot be read: whoever called the tool cannot read it either."""
 
 
 def compare_results(question: Question, predicted: Observation, spans: Spans) -> Sequence[Part]:
@@ -48,13 +48,17 @@ def compare_results(question: Question, predicted: Observation, spans: Spans) ->
         rows, told = text_rows(spans.mask(truth.text)), text_rows(spans.mask(predicted.text))
         parts.append(Part(name="values", weight=0.75, value=worth * likeness(rows, told)))
     else:
-        said = strict or _repaired(predicted.text)
-        ours = list(leaves(real[0], spans))
-        theirs = list(leaves(said[0], spans)) if said else text_rows(spans.mask(predicted.text))
-        # What was repaired is not the reference, even where the repair is.
-        most = worth if strict else worth * 0.999
-        parts.append(Part(name="values", weight=0.6, value=most * likeness(ours, theirs)))
-        parts.append(Part(name="keys", weight=0.15, value=most * _keys(ours, theirs)))
+        said = strict or _first_value(predicted.text)
+        if said:
+            ours, theirs = list(leaves(real[0], spans)), list(leaves(said[0], spans))
+            values, keys = likeness(ours, theirs), _keys(ours, theirs)
+        else:
+            rows, told = text_rows(spans.mask(truth.text)), text_rows(spans.mask(predicted.text))
+            values = keys = likeness(rows, told)
+        # JSON with something around it is not the reference.
+        most = worth if strict else worth * (AROUND if said else BROKEN)
+        parts.append(Part(name="values", weight=0.6, value=most * values))
+        parts.append(Part(name="keys", weight=0.15, value=most * keys))
         parts.append(Part(name="form", weight=0.05, value=worth * (strict is not None)))
     if truth.structured is not None:
         told = [] if predicted.structured is None else list(leaves(predicted.structured, spans))
@@ -75,15 +79,18 @@ def _load(text: str) -> tuple[Any] | None:
         return None
 
 
-def _repaired(text: str) -> tuple[Any] | None:
+def _first_value(text: str) -> tuple[Any] | None:
+    """The first object or array in a text that has more than that.
+
+    Nothing is repaired: what stands behind broken JSON could mend it, and so gain by being there.
+    """
     begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
-    if begin < 0 or len(text) > MOST_REPAIRED:
+    if begin < 0:
         return None
     try:
-        value = json_repair.loads(text[begin:], skip_json_loads=True)
-    except Exception:  # a repairer of arbitrary text: whatever it stumbles over, there is no value
+        return (json.JSONDecoder().raw_decode(text, begin)[0],)
+    except (ValueError, RecursionError):
         return None
-    return (value,) if isinstance(value, dict | list) and value else None
 
 
 _KINDS = {bool: "truth", int: "number", float: "number", type(None): "null", str: "text"}
@@ -126,6 +133,4 @@ def _keys(truth: Sequence[Row], predicted: Sequence[Row]) -> float:
     def keys(rows: Sequence[Row]) -> list[Row]:
         return [make_row(f"{row.loose}:{row.tokens[1]}", (row.loose,), row.loose, 1.0) for row in rows]
 
-    if any(len(row.tokens) < 2 for row in predicted):
-        return 0.0  # text, and no leaves
     return likeness(keys(truth), keys(predicted))
