@@ -85,11 +85,11 @@ def test_imports_stay_within_the_table(path: Path) -> None:
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=150)
 
 
 def test_importing_the_package_is_silent_and_loads_nothing_heavy(tmp_path: Path) -> None:
-    heavy = ("torch", "transformers", "openai", "xllamacpp", "prompt_toolkit", "typer", "rich", "jsonschema", "yaml")
+    heavy = ("torch", "transformers", "aiohttp", "xllamacpp", "prompt_toolkit", "typer", "rich", "jsonschema", "yaml")
     result = python(f"import sys, worldlm; print(sorted(set({heavy!r}) & set(sys.modules)))")
     assert (result.stdout, result.stderr) == ("[]\n", "")
 

@@ -13,11 +13,17 @@ from typing import Any
 import pytest
 
 from tests.bench.kit import foreign, lines, own, perfect, screen, session, write
+from tests.bench.test_choosing import knowing
 from tests.bench.test_judging import JUDGED, gen, honest
 from tests.cli.cli_kit import Cli
+from tests.judge.judges import honest as honest_judge
+from tests.judge.judges import is_choice, position_biased
 from tests.models.chat_server import Answer, ChatServer, chat, error, serving
 from worldlm.bench.results import read_results
 from worldlm.core.jsonl import JsonlWriter
+from worldlm.judge.verdicts import CHOICE_FORMAT, SCORES_FORMAT
+
+JUDGE = ("--judge", "openai:judge@http://127.0.0.1:9/v1")
 
 
 @pytest.fixture
@@ -179,6 +185,14 @@ def test_prompts_and_sessions(tmp_path: Path, cli: Cli, chats: ChatServer) -> No
         (("judge", "{p}", "{p}"), "a file of their own"),
         (("judge", "{b}", "{o}"), "has no 'gen'"),
         (("judge", "{p}", "{o}", "--no-rules"), "needs a --judge"),
+        (("judge", "{p}", "{o}", "--protocol", "turning"), "did you mean 'turing'"),
+        (("judge", "{p}", "{o}", "--protocol", "turing"), "needs a --judge"),
+        (("judge", "{p}", "{o}", "--protocol", "pairwise", *JUDGE), "needs --against"),
+        (("judge", "{p}", "{o}", "--protocol", "turing", "--against", "{p}", *JUDGE), "pairwise, and no other"),
+        (("judge", "{p}", "{o}", "--protocol", "pairwise", "--against", "{q}", *JUDGE), "share no sample"),
+        (("judge", "{p}", "{o}", "--against", "{p}"), "go with --protocol"),
+        (("judge", "{p}", "{o}", *JUDGE, *JUDGE), "names one model twice"),
+        (("judge", "--audit", "--protocol", "turing", *JUDGE), "no protocol"),
         (("judge", "--audit"), "needs a --judge"),
         (("judge", "{p}", "--audit"), "takes no files"),
         (("score", "nowhere.jsonl"), "cannot read"),
@@ -194,6 +208,7 @@ def test_bad_input_is_one_line_and_2(tmp_path: Path, cli: Cli, arguments: tuple[
         "b": write(tmp_path / "b.jsonl", [foreign(1)]),
         "bad": write(tmp_path / "bad.jsonl", [foreign(1) | {"turn_idx": 9}]),
         "p": write(tmp_path / "p.jsonl", [gen(1)]),
+        "q": write(tmp_path / "q.jsonl", [gen(2)]),
         "o": tmp_path / "o.jsonl",
     }
     result = cli("bench", *(each.format(**paths) for each in arguments))
@@ -208,9 +223,148 @@ def test_a_file_judged_elsewhere_is_scored(tmp_path: Path, cli: Cli) -> None:
     assert result.json["tables"][1]["headline"]["mean"] == 75
 
 
-def test_judges_are_audited(tmp_path: Path, cli: Cli) -> None:
+# Choices.
+
+
+def judging_by(character: Callable[[str], str]) -> Callable[[dict[str, Any], int], Answer]:
+    """A judge behind a server that takes a schema."""
+
+    def answer(body: dict[str, Any], index: int) -> Answer:
+        prompt = body["messages"][-1]["content"]
+        assert body["response_format"] == (CHOICE_FORMAT if is_choice(prompt) else SCORES_FORMAT)
+        return chat(character(prompt))
+
+    return answer
+
+
+def test_a_turing_test_and_a_comparison_by_command(tmp_path: Path, cli: Cli) -> None:
+    right = write(tmp_path / "p.jsonl", [gen(number) for number in range(6)])
+    wrong = write(tmp_path / "o.jsonl", [gen(number, f"x{number}") for number in range(6)])
+    with serving(judging_by(position_biased)) as judge:
+        command = ("bench", "judge", wrong, tmp_path / "t.jsonl", "--protocol", "turing", "--judge", spec(judge))
+        ran = cli(*command, "--repeats", 8)
+        assert ran.code == 0
+        assert len(judge.bodies) == 48
+        assert "mean of domains" in ran.out
+        assert "100.0% of 48 picks fell on what was shown first" in ran.out
+        assert "goes by position" in ran.out
+        again = cli(*command, "--repeats", 8, "--json")
+        assert (again.code, again.json["already"], len(judge.bodies)) == (0, 6, 48)
+        kept = json.loads((tmp_path / "t.results.json").read_text())
+        assert again.json["results"] == {key: value for key, value in kept.items() if key != "samples"}
+        assert kept["positions"][0]["biased"] is True
+        assert kept["judging"]["structured"] is True
+        refused = cli(*command, "--repeats", 8, "--no-structured")
+        assert (refused.code, len(judge.bodies)) == (2, 48)
+        assert "other settings (structured: True there, False now)" in refused.err
+
+        judge.script = judging_by(honest_judge)
+        compared = cli(
+            "bench", "judge", right, tmp_path / "c.jsonl", "--protocol", "pairwise", "--against", wrong,
+            "--judge", spec(judge), "--out", tmp_path / "c.json", "--json",
+        )  # fmt: skip
+    assert (compared.code, compared.json["results"]["headline"]["mean"]) == (0, 100)
+    assert compared.json["results"]["judging"]["against"] == "o.jsonl"
+    assert json.loads((tmp_path / "c.json").read_text())["protocol"] == "pairwise"
+    counted = cli("bench", "score", tmp_path / "c.jsonl", "--json")
+    assert counted.json["results"]["headline"]["mean"] == 100
+    assert "o.jsonl, pairwise" in cli("bench", "score", tmp_path / "c.jsonl").out
+
+
+def test_a_comparison_that_is_killed_half_way_loses_nothing_and_does_nothing_twice(
+    tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    source = write(tmp_path / "p.jsonl", [gen(number, f"x{number}") for number in range(40)])
+    out = tmp_path / "t.jsonl"
+
+    def patient(body: dict[str, Any], index: int) -> Answer:
+        return Answer(chat(knowing(body["messages"][-1]["content"])).body, delay=0.05)
+
+    with serving(patient) as judge:
+        command = ("bench", "judge", source, out, "--protocol", "turing", "--judge", spec(judge), "--json")
+        process = start(*command, "--concurrency", 4)
+        wait_for(lambda: out.exists() and len(finished(out)) >= 15)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        half, asked_before = finished(out), len(judge.bodies)
+        assert 15 <= len(half) < 40
+        rest = start(*command, "--concurrency", 16)
+        told, _ = rest.communicate(timeout=120)
+        assert (rest.returncode, json.loads(told)["already"]) == (0, len(half))
+        assert Counter(finished(out)) == dict.fromkeys(range(40), 1)
+        assert len(judge.bodies) - asked_before == 40 - len(half)
+
+
+def test_words_about_a_format_name_the_way_without_one(tmp_path: Path, cli: Cli) -> None:
+    source = write(tmp_path / "p.jsonl", [gen(number) for number in range(20)])
+
+    def odd(body: dict[str, Any], index: int) -> Answer:
+        if "response_format" in body:
+            return error(400, "guided decoding went wrong with this grammar")
+        return honest(body, index)
+
+    with serving(odd) as judge:
+        result = cli("bench", "judge", source, tmp_path / "s.jsonl", "--judge", spec(judge))
+        assert result.code == 1
+        assert "guided decoding went wrong" in result.err
+        assert "--no-structured" in result.err
+        plain = cli("bench", "judge", source, tmp_path / "t.jsonl", "--judge", spec(judge), "--no-structured", "--json")
+        assert (plain.code, plain.json["outcomes"]) == (0, {"ok": 20})
+
+
+# The audit.
+
+
+def audit_of(server: ChatServer, out: Path, *more: object) -> tuple[object, ...]:
+    return ("bench", "judge", "--audit", "--judge", spec(server), "--domain", "mcp", "--bases", 1, "--out", out, *more)
+
+
+def test_an_audit_is_bounded_says_what_it_stands_on_and_costs_nothing_twice(tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "audit.json"
+    with serving(judging_by(honest_judge)) as judge:
+        first = cli(*audit_of(judge, out, "--questions", 2, "--json"))
+        assert first.code == 0
+        (audited,) = first.json["judges"]
+        assert audited["coverage"] == 1
+        assert audited["usage"]["calls"] == len(judge.bodies)
+        assert (first.json["questions"], first.json["selection"]) == (2, "mcp 2 of 24 questions, drawn by seed 0")
+        assert json.loads(out.read_text()) == first.json
+        before = len(judge.bodies)
+        again = cli(*audit_of(judge, out, "--questions", 2))
+        assert (again.code, len(judge.bodies)) == (0, before)
+        assert "mcp 2 of 24 questions" in again.err
+        assert f"0 calls, {before} replies were there already" in again.err
+        more = cli(*audit_of(judge, out, "--questions", 3, "--json"))  # the same two, and a further one
+        assert more.code == 0
+        assert before < len(judge.bodies) <= 2 * before
+        assert more.json["judges"][0]["usage"]["calls"] == len(judge.bodies) - before
+
+
+def test_an_audit_that_is_killed_goes_on_where_it_was(
+    tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    def patient(body: dict[str, Any], index: int) -> Answer:
+        return Answer(chat(honest_judge(body["messages"][-1]["content"])).body, delay=0.02)
+
+    out = tmp_path / "audit.json"
+    with serving(patient) as judge:
+        command = audit_of(judge, out, "--questions", 3, "--concurrency", 4, "--json")
+        process = start(*command)
+        wait_for(lambda: len(judge.bodies) >= 25)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        before = len(judge.bodies)
+        told, _ = start(*command).communicate(timeout=120)
+        planned = json.loads(told)["judges"][0]["planned"]
+        assert planned <= len(judge.bodies) <= planned + 4  # what was under way is asked again
+        assert before < planned
+
+
+def test_a_judge_that_never_answers_well_ends_its_audit_early_in_its_own_words(tmp_path: Path, cli: Cli) -> None:
     with serving(lambda body, index: chat("no verdict from me")) as judge:
-        result = cli("bench", "judge", "--audit", "--judge", spec(judge), "--domain", "mcp", "--questions", 2, "--json")
-    assert result.code == 0
-    (audited,) = result.json["judges"]
-    assert audited["scored"] == 0
+        result = cli(*audit_of(judge, tmp_path / "audit.json", "--json"))
+        assert len(judge.bodies) < 150
+    assert result.code == 1
+    assert "gave no usable verdict in its first 24" in result.error
+    assert "no verdict from me" in result.error
+    assert not (tmp_path / "audit.json").exists()

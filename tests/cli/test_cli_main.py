@@ -5,7 +5,7 @@ import pytest
 
 from tests.cli.cli_kit import Cli
 
-HEAVY = ("pydantic", "yaml", "openai", "xllamacpp", "prompt_toolkit", "rich", "jsonschema", "anyio")
+HEAVY = ("pydantic", "yaml", "aiohttp", "xllamacpp", "prompt_toolkit", "rich", "jsonschema", "anyio")
 
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy() -> None:

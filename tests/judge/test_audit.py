@@ -101,6 +101,15 @@ async def test_a_judge_that_never_answers_well_has_no_measures_but_its_failures(
     assert len(found.findings) == 2
 
 
+async def test_with_patience_a_judge_of_no_use_ends_the_audit_in_its_own_words() -> None:
+    for judges in ([scripted(mute)], [scripted(honest), scripted(mute)]):
+        with pytest.raises(WorldlmError, match=r"mute gave no usable verdict in its first 12; .*I cannot rate this"):
+            await audit(items(), judges, ONCE, samples=1, bases=1, patience=12)
+        assert 12 <= len(judges[-1].requests) < 24
+    report = await audit(items(), [scripted(honest)], ONCE, samples=1, bases=1, patience=12, selection="these")
+    assert (report.judges[0].findings, report.selection) == ((), "these")
+
+
 async def test_judges_are_compared_with_each_other_and_the_report_round_trips() -> None:
     judges = [scripted(character) for character in (honest, flattering, long_winded)]
     told: list[tuple[int, int]] = []

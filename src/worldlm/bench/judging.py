@@ -6,11 +6,11 @@ reply), so that figures are made anew without a call. A judge that cannot be rea
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
@@ -45,19 +45,37 @@ PUBLIC_KEYS = (
 """What the public format says of a judged sample."""
 
 
-class Judgement(Value):
-    """What came of scoring one prediction."""
+class Judged(Value):
+    """What came of judging one prediction."""
 
     digest: Text
     """Of the sample and of what was predicted."""
     settings: Text
     outcome: Outcome = Outcome.OK
-    """OK: it has every score that was asked for. The prediction's own failure, or the judges'."""
+    """OK: it has what was asked for. Otherwise the prediction's own failure, or the judges'."""
     detail: Text | None = None
+
+    model_config = ConfigDict(extra="ignore")
+
+    @property
+    def usage(self) -> Usage:
+        """What the judges took."""
+        return NO_USAGE
+
+
+J = TypeVar("J", bound=Judged)
+
+
+class Judgement(Judged):
+    """What came of scoring one prediction."""
+
     rules: Verification | None = None
     verdicts: tuple[Verdict, ...] = ()
 
-    model_config = ConfigDict(extra="ignore")
+    @property
+    def usage(self) -> Usage:
+        """What the judges took."""
+        return self.panel.usage if self.panel else NO_USAGE
 
     @property
     def panel(self) -> Panel | None:
@@ -73,6 +91,8 @@ class Judging:
     judges: Sequence[Model] = ()
     settings: JudgeSettings = field(default_factory=JudgeSettings)
     repeats: int = 1
+    structured: bool = False
+    """Whether the judges' servers are asked for JSON by a schema (`bench.structured`)."""
 
     @property
     def identity(self) -> JudgingSettings:
@@ -84,6 +104,7 @@ class Judging:
             rules=VERSION if self.rules else None,
             rubric=f"rubric/{RUBRIC_VERSION} {wording}",
             judges=tuple(judge.name for judge in self.judges),
+            structured=self.structured,
             repeats=self.repeats,
             sampling=self.settings.sampling,
             context=self.settings.context,
@@ -147,37 +168,62 @@ async def judge_all(
     Raises WorldlmError with the judge's own words when nothing is answered any more, and when the budget is spent.
     """
     by_key = {sample.key: prediction for sample, prediction in judged}
-    todo = [
-        sample
-        for sample in in_order([sample for sample, _ in judged])
-        if not file.is_finished(sample.key, prediction_digest(sample, by_key[sample.key]))
-    ]
-    report = JudgeReport(planned=len(judged), already=len(judged) - len(todo))
+    return await judge_each(
+        [sample for sample, _ in judged],
+        file,
+        Judgement,
+        digest_of=lambda sample: prediction_digest(sample, by_key[sample.key]),
+        asks=lambda sample: by_key[sample.key].observation is not None,
+        work=lambda sample: score_one(sample, by_key[sample.key], judging),
+        record=lambda sample, judgement: judged_record(sample, by_key[sample.key], judgement),
+        concurrency=concurrency,
+        on_done=on_done,
+    )
+
+
+async def judge_each(
+    samples: Sequence[Sample],
+    file: RunFile,
+    kind: type[J],
+    *,
+    digest_of: Callable[[Sample], str],
+    asks: Callable[[Sample], bool],
+    work: Callable[[Sample], Awaitable[J]],
+    record: Callable[[Sample, J], dict[str, Any]],
+    concurrency: int,
+    on_done: Callable[[Sample, J], None] | None = None,
+) -> JudgeReport:
+    """Do `work` for every sample that `file` does not hold as finished, `concurrency` at a time.
+
+    Each is one flushed line (`record`), and what `work` raises is that one's failure, a `kind`. `asks` tells whether a
+    judge is asked about a sample at all. Raises WorldlmError with the judge's own words when nothing is answered any
+    more, and when the budget is spent.
+    """
+    todo = [sample for sample in in_order(samples) if not file.is_finished(sample.key, digest_of(sample))]
+    report = JudgeReport(planned=len(samples), already=len(samples) - len(todo))
     watch = Watch("predictions", len(todo), already=report.already)
 
-    async def work(sample: Sample) -> Judgement:
-        prediction = by_key[sample.key]
+    async def isolated(sample: Sample) -> J:
         try:
-            return await score_one(sample, prediction, judging)
+            return await work(sample)
         except Exception as error:  # one prediction, one failure: the others go on
             words = str(error) if isinstance(error, WorldlmError) else f"{type(error).__name__}: {error}"
-            made = Judgement(digest=prediction_digest(sample, prediction), settings="")
-            return made.model_copy(update={"outcome": Outcome.INFRASTRUCTURE_FAILED, "detail": words})
+            return kind(digest=digest_of(sample), settings="", outcome=Outcome.INFRASTRUCTURE_FAILED, detail=words)
 
-    def done(sample: Sample, judgement: Judgement) -> None:
-        prediction = by_key[sample.key]
-        if judgement.outcome is not Outcome.BUDGET_EXHAUSTED or prediction.observation is None:
-            file.add(judged_record(sample, prediction, judgement.model_copy(update={"settings": file.settings})))
-            report.outcomes[judgement.outcome.value] += 1
-            report.usage += judgement.panel.usage if judgement.panel else NO_USAGE
+    def done(sample: Sample, judged: J) -> None:
+        asked = asks(sample)
+        if judged.outcome is not Outcome.BUDGET_EXHAUSTED or not asked:
+            file.add(record(sample, judged.model_copy(update={"settings": file.settings})))
+            report.outcomes[judged.outcome.value] += 1
+            report.usage += judged.usage
             if on_done:
-                on_done(sample, judgement)
-        if prediction.observation is not None:
-            watch.see(judgement.outcome, judgement.detail)
+                on_done(sample, judged)
+        if asked:
+            watch.see(judged.outcome, judged.detail)
 
     started = time.perf_counter()
     try:
-        await run_grouped(todo, work, done, group_of=lambda sample: sample.trajectory, concurrency=concurrency)
+        await run_grouped(todo, isolated, done, group_of=lambda sample: sample.trajectory, concurrency=concurrency)
     finally:
         report.seconds = time.perf_counter() - started
         if todo:

@@ -21,8 +21,11 @@ MetricName: TypeAlias = Literal["rules", "rubric", "blend"]
 """Scored by rules against the reference; by a judge's rubric; by both, blended."""
 METRIC_NAMES: tuple[MetricName, ...] = ("rules", "rubric", "blend")
 
-Stage: TypeAlias = Literal["predict", "rules", "rubric"]
+Stage: TypeAlias = Literal["predict", "rules", "rubric", "choice"]
 """Where a sample failed."""
+
+JudgeProtocol: TypeAlias = Literal["rubric", "turing", "pairwise"]
+"""What a judge is asked: to grade a prediction, to tell it from the real answer, to choose between two."""
 
 
 class Estimate(Value):
@@ -182,6 +185,13 @@ class JudgingSettings(Value):
     """Version of the verifiers; None where they did not score."""
     rubric: Text | None = None
     """Version and hash of the rubric's wording; None where no judge scored."""
+    protocol: JudgeProtocol = "rubric"
+    wording: Text | None = None
+    """Hash of the wording of the Turing test, or of the pairwise comparison."""
+    against: Text | None = None
+    """Of a pairwise comparison: what the predictions are compared with."""
+    structured: bool = False
+    """Whether servers were asked for verdicts by a JSON schema. One that refuses is asked without."""
     judges: tuple[Text, ...] = ()
     """Names of the judging models."""
     repeats: int = 1

@@ -20,7 +20,7 @@ from worldlm.core.outcomes import Outcome
 from worldlm.core.text import canonical_json, digest
 from worldlm.core.types import DomainName, Text, Value
 
-Stage = Literal["prediction", "judgement"]
+Stage = Literal["prediction", "judgement", "choice"]
 """Of which a line tells: the key under `worldlm`."""
 
 
@@ -133,6 +133,11 @@ class RunFile:
         except BaseException:
             self._writer.close()
             raise
+
+    @property
+    def finished(self) -> int:
+        """How many samples it holds that, unless they changed, need not be asked again."""
+        return len(self._finished)
 
     def is_finished(self, key: str, digest: str) -> bool:
         """Whether this sample, as it is now, needs not be asked again."""

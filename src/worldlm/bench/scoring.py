@@ -62,6 +62,8 @@ def score(
     names file, line and key.
     """
     manifest = read_manifest(path)
+    if manifest and manifest.judging and manifest.judging.protocol != "rubric":
+        raise InputError(f"{path} holds choices ({manifest.judging.protocol}), not scores; `bench score` counts them")
     collected = _Collected(manifest, worst)
     for sample, prediction, judgement in scored_lines(path):
         collected.add(sample, prediction, judgement)

@@ -1,9 +1,7 @@
 """`worldlm bench`: measure a world model, step by step or all at once."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal, cast
@@ -12,6 +10,7 @@ import typer
 
 from worldlm.bench.averages import MIN_COVERAGE
 from worldlm.bench.build import BuildPlan, build
+from worldlm.bench.choosing import CHOICE_PROTOCOLS, count_choices, is_choices, write_choice_results
 from worldlm.bench.compare import compare
 from worldlm.bench.infer import (
     InferReport,
@@ -21,7 +20,6 @@ from worldlm.bench.infer import (
     infer,
     model_predictor,
 )
-from worldlm.bench.judging import JudgeReport, Judging, judge_all, predictions
 from worldlm.bench.public import score_public
 from worldlm.bench.results import (
     METRIC_NAMES,
@@ -29,31 +27,26 @@ from worldlm.bench.results import (
     read_results,
     write_results,
 )
-from worldlm.bench.runs import Manifest, RunFile, plan, read_manifest
+from worldlm.bench.runs import Manifest, RunFile, plan
 from worldlm.bench.samples import Sample, benchmark_digest, load_samples
 from worldlm.bench.scoring import WORST, score
-from worldlm.cli.bench_report import asked, asked_json, show_comparison, show_public, show_results
+from worldlm.cli.bench_judge import AUDIT, QUESTIONS, JudgeOptions, audit, choose_file, judge_file, results_path
+from worldlm.cli.bench_report import asked, asked_json, show_choices, show_comparison, show_public, show_results
+from worldlm.cli.bench_run import at_once, told_when_stopped
 from worldlm.cli.build import ModelOptions, build_model, closing
-from worldlm.cli.console import note, progress, show, show_json, show_rows
+from worldlm.cli.console import note, progress, show, show_json
 from worldlm.cli.signals import run as run_async
 from worldlm.core.errors import InputError, WorldlmError, nearest
 from worldlm.core.protocols import Environment, Model
-from worldlm.core.types import DOMAIN_NAMES, Profile, Sampling, Trajectory, World
+from worldlm.core.types import DOMAIN_NAMES, Profile, Trajectory, World
 from worldlm.data import LossReport, ReadOptions, import_trajectories
-from worldlm.domains import DOMAINS, get_domain
-from worldlm.judge.audit import AuditReport
-from worldlm.judge.audit import audit as audit_judges
-from worldlm.judge.calibration import CalibrationItem, load_calibration
-from worldlm.judge.rubric import JudgeSettings
-from worldlm.models import parse_spec
+from worldlm.domains import get_domain
 from worldlm.simulate import SimulatedEnvironment
 
 app = typer.Typer(rich_markup_mode=None, help="Measure a world model on single turns of real trajectories.")
 
 PREDICTIONS, SCORES, RESULTS, REPORT = "predictions.jsonl", "scores.jsonl", "results.json", "report.html"
 """What `bench run` writes into its folder."""
-CONCURRENCY, SLOTS = 16, 4
-"""Requests at once: to a server, and to a model in this process."""
 Prompt = Literal["own", "sample", "environment"]
 
 _Benchmark = Annotated[
@@ -100,6 +93,13 @@ _Rules = Annotated[bool, typer.Option("--rules/--no-rules", help="Score by rules
 _Repeats = Annotated[int, typer.Option(min=1, max=32, help="Verdicts of each judge on each prediction.")]
 _JudgeTemperature = Annotated[float, typer.Option(min=0, help="Temperature of the judges.")]
 _JudgeContext = Annotated[int, typer.Option(min=4096, help="Tokens that a judge's prompt and reply may fill.")]
+_Structured = Annotated[
+    bool,
+    typer.Option(
+        "--structured/--no-structured",
+        help="Ask judges' servers for verdicts by a JSON schema; one that refuses is asked without.",
+    ),
+]
 _MinCoverage = Annotated[
     float, typer.Option(min=0, max=1, help="Coverage of each domain below which there is no headline.")
 ]
@@ -237,7 +237,7 @@ def _infer(
     retry_failed: bool,
     as_json: bool,
 ) -> InferReport:
-    at_once, options = _at_once(options, concurrency)
+    requests, options = at_once(options, concurrency)
     domains = {sample.domain for sample in samples}
     chosen, how = build_model(options, get_domain(domains.pop() if len(domains) == 1 else "mcp"))
     if max_tokens is not None:
@@ -255,11 +255,11 @@ def _infer(
         async with closing(chosen):
             with (
                 RunFile(output, "prediction", manifest, retry_failed=retry_failed) as file,
-                _told_when_stopped(output),
+                told_when_stopped(output),
                 progress("predicting", _left(samples, file), hidden=as_json) as advance,
             ):
                 return await infer(
-                    samples, predictor, file, concurrency=at_once, on_done=lambda sample, prediction: advance()
+                    samples, predictor, file, concurrency=requests, on_done=lambda sample, prediction: advance()
                 )
 
     return run_async(work)
@@ -267,13 +267,6 @@ def _infer(
 
 def _left(samples: Sequence[Sample], file: RunFile) -> int:
     return sum(not file.is_finished(sample.key, sample.digest) for sample in samples)
-
-
-def _at_once(options: ModelOptions, concurrency: int | None) -> tuple[int, ModelOptions]:
-    """How many requests run at once; a model in this process gets as many slots."""
-    embedded = parse_spec(options.spec).kind == "embedded"
-    at_once = concurrency or (SLOTS if embedded else CONCURRENCY)
-    return at_once, replace(options, slots=at_once) if embedded else options
 
 
 def _predictor(model: Model, profile: Profile, prompt: Prompt, seed: int) -> Predictor:
@@ -289,21 +282,6 @@ def _predictor(model: Model, profile: Profile, prompt: Prompt, seed: int) -> Pre
     return Predictor(settings, made.predict)
 
 
-@contextmanager
-def _told_when_stopped(output: Path) -> Iterator[None]:
-    """Says, when a signal ends a run, that nothing is lost."""
-    whole = False
-    try:
-        yield
-        whole = True
-    except WorldlmError:
-        whole = True  # it says so itself
-        raise
-    finally:
-        if not whole:
-            note(f"stopped; what is finished is in {output}, and the same command goes on from there")
-
-
 # judge
 
 
@@ -313,27 +291,45 @@ def judge_command(
         Path | None, typer.Argument(metavar="PREDICTIONS.jsonl", help="Predictions, of `bench infer` or of others.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Argument(metavar="OUT.jsonl", help="The scores; a rerun goes on with them.")
+        Path | None, typer.Argument(metavar="OUT.jsonl", help="The scores or choices; a rerun goes on with them.")
     ] = None,
     judge: _Judge = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="rubric: grades; turing: which of the real and the predicted answer is real; pairwise: which of two "
+            "runs' predictions is better."
+        ),
+    ] = "rubric",
+    against: Annotated[
+        Path | None, typer.Option(metavar="OTHER.jsonl", help="With --protocol pairwise: the other predictions.")
+    ] = None,
     rules: _Rules = True,
+    structured: _Structured = True,
     repeats: _Repeats = 1,
     temperature: _JudgeTemperature = 0.0,
     context: _JudgeContext = 65_536,
-    seed: _Seed = 0,
-    audit: Annotated[
+    seed: Annotated[
+        int, typer.Option(help="Of the judges' sampling, of the order of two answers, and of the audit's questions.")
+    ] = 0,
+    auditing: Annotated[
         bool,
         typer.Option("--audit", help="Measure the judges themselves, on the calibration set; no files are needed."),
     ] = False,
     domain: Annotated[
         list[str] | None, typer.Option(help="With --audit: only this domain; may be given again.")
     ] = None,
-    questions: Annotated[
-        int | None, typer.Option(min=1, help="With --audit: questions of each domain, at most.")
-    ] = None,
+    questions: Annotated[int, typer.Option(min=1, help="With --audit: questions of each domain, at most.")] = QUESTIONS,
     bases: Annotated[
         int, typer.Option(min=1, help="With --audit: faulty predictions of each domain that attacks are tried on.")
     ] = 3,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RESULTS.json",
+            help="Where the result goes: of an audit audit.json, of a turing test or a comparison beside OUT.",
+        ),
+    ] = None,
     concurrency: _Concurrency = None,
     retry_failed: _Keep = True,
     offline: _Offline = False,
@@ -342,144 +338,48 @@ def judge_command(
     deadline: _Deadline = 600.0,
     as_json: _Json = False,
 ) -> None:
-    """Score predictions: by rules, and by the rubric where a judge is given. With --audit: measure the judges."""
-    judging = _Judges(judge or (), rules, repeats, temperature, context, seed, offline, cache, budget_tokens, deadline)
-    if audit:
-        if source is not None or output is not None:
-            raise InputError("--audit takes no files: it measures judges on the calibration set")
-        _audit(judging, domain or DOMAIN_NAMES, questions, bases, concurrency, as_json)
+    """Score predictions: by rules, and by the rubric where a judge is given; or let a judge choose between two answers.
+
+    With --audit: measure the judges.
+    """
+    wanted = JudgeOptions(
+        specs=judge or (),
+        rules=rules,
+        repeats=repeats,
+        temperature=temperature,
+        context=context,
+        structured=structured,
+        seed=seed,
+        offline=offline,
+        cache=cache,
+        budget_tokens=budget_tokens,
+        deadline=deadline,
+    )
+    known = ("rubric", *CHOICE_PROTOCOLS)
+    if protocol not in known:
+        raise InputError(f"--protocol {protocol!r}; {nearest(protocol, known)}")
+    if auditing:
+        if source is not None or output is not None or protocol != "rubric" or against is not None:
+            raise InputError("--audit takes no files and no protocol: it measures judges on the calibration set")
+        audit(wanted, out or AUDIT, domain or DOMAIN_NAMES, questions, bases, concurrency, as_json)
         return
     if source is None or output is None:
         raise InputError("name the predictions and the file for the scores: worldlm bench judge PREDICTIONS OUT")
-    report = _judge(source, output, judging, concurrency, retry_failed, as_json)
-    if as_json:
-        show_json({"file": str(output), **asked_json(report)})
-    else:
-        show(f"{output}: {asked(report)}")
-
-
-class _Judges:
-    """The judges of a verb, as they were asked for."""
-
-    def __init__(
-        self,
-        specs: Sequence[str],
-        rules: bool,
-        repeats: int,
-        temperature: float,
-        context: int,
-        seed: int,
-        offline: bool,
-        cache: Path | None,
-        budget_tokens: int | None,
-        deadline: float,
-    ):
-        if not rules and not specs:
-            raise InputError("--no-rules needs a --judge: nothing would be scored")
-        if cache is not None and len(specs) > 1:
-            raise InputError("--cache goes with one judge; a scores file keeps every verdict anyway")
-        self.specs, self.rules, self.repeats = specs, rules, repeats
-        sampling = Sampling(temperature=temperature, max_tokens=min(4096, context // 2))
-        self.settings = JudgeSettings(sampling=sampling, context=context, seed=seed)
-        self._options = [
-            ModelOptions(spec=spec, offline=offline, cache=cache, budget_tokens=budget_tokens, deadline=deadline)
-            for spec in specs
-        ]
-
-    def build(self, concurrency: int | None) -> tuple[list[Model], int]:
-        """The models, and how many predictions are judged at once."""
-        models, least = [], []
-        for options in self._options:
-            at_once, options = _at_once(options, concurrency)
-            models.append(build_model(options, DOMAINS["mcp"])[0])
-            least.append(at_once)
-        return models, min(least, default=concurrency or 1)
-
-
-def _judge(
-    source: Path, output: Path, wanted: _Judges, concurrency: int | None, retry_failed: bool, as_json: bool
-) -> JudgeReport:
-    if source.resolve() == output.resolve():
-        raise InputError(f"{source} holds the predictions; give the scores a file of their own")
-    judged = list(predictions(source))
-    if not judged:
-        raise InputError(f"{source} holds no prediction")
-    models, at_once = wanted.build(concurrency)
-    judging = Judging(rules=wanted.rules, judges=models, settings=wanted.settings, repeats=wanted.repeats)
-    earlier = read_manifest(source)
-    samples = [sample for sample, _ in judged]
-    if earlier is not None:
-        manifest = earlier.model_copy(update={"judging": judging.identity})
-    else:
-        note(f"{source} has no manifest beside it: samples that were planned and never asked cannot be counted")
-        manifest = Manifest(
-            version=metadata.version("worldlm"),
-            benchmark=str(source),
-            benchmark_digest=benchmark_digest((sample.key, sample.digest) for sample in samples),
-            judging=judging.identity,
-            planned=plan(samples),
-        )
-
-    async def work(signals: object) -> JudgeReport:
-        try:
-            with (
-                RunFile(output, "judgement", manifest, retry_failed=retry_failed) as file,
-                _told_when_stopped(output),
-                progress("judging", None, hidden=as_json) as advance,
-            ):
-                return await judge_all(
-                    judged, judging, file, concurrency=at_once, on_done=lambda sample, judgement: advance()
-                )
-        finally:
-            for model in models:
-                async with closing(model):
-                    pass
-
-    return run_async(work)
-
-
-def _audit(
-    wanted: _Judges,
-    domains: Sequence[str],
-    questions: int | None,
-    bases: int,
-    concurrency: int | None,
-    as_json: bool,
-) -> None:
-    if not wanted.specs:
-        raise InputError("--audit needs a --judge to measure")
-    items: list[CalibrationItem] = []
-    for name in domains:
-        found = load_calibration(get_domain(name).name)
-        groups = list(dict.fromkeys(item.group for item in found))[:questions]
-        items += [item for item in found if item.group in groups]
-    models, at_once = wanted.build(concurrency)
-
-    async def work(signals: object) -> AuditReport:
-        try:
-            with progress("auditing", None, hidden=as_json) as advance:
-                return await audit_judges(
-                    items,
-                    models,
-                    wanted.settings,
-                    samples=max(2, wanted.repeats),
-                    bases=bases,
-                    concurrency=at_once,
-                    progress=lambda done, planned: advance(),
-                )
-        finally:
-            for model in models:
-                async with closing(model):
-                    pass
-
-    report = run_async(work)
-    if as_json:
-        show_json(report.model_dump(mode="json"))
+    chosen = next((name for name in CHOICE_PROTOCOLS if name == protocol), None)
+    if chosen is None:
+        if against is not None or out is not None:
+            raise InputError("--against and --out go with --protocol turing or pairwise; `bench score` averages scores")
+        report = judge_file(source, output, wanted, concurrency, retry_failed, as_json)
+        if as_json:
+            show_json({"file": str(output), **asked_json(report)})
+        else:
+            show(f"{output}: {asked(report)}")
         return
-    rows = report.rows()
-    show_rows([tuple(rows[0]), *(tuple(row.values()) for row in rows)])
-    for finding in report.findings:
-        show(finding)
+    report, results = choose_file(source, output, chosen, against, out, wanted, concurrency, retry_failed, as_json)
+    if not as_json:
+        note(f"{output}: {asked(report)}; {out or results_path(output)}")
+    show_choices(results, as_json, report)
+    _raise_if_withheld(results.withheld, chosen)
 
 
 # score
@@ -506,6 +406,15 @@ def score_command(
             raise InputError("--public writes no result file: its figures are for comparison; use --json")
         show_public(score_public(source), as_json)
         return
+    if is_choices(source):
+        counted = count_choices(
+            source, name=name, min_coverage=min_coverage, seed=seed, version=metadata.version("worldlm")
+        )
+        if output is not None:
+            write_choice_results(counted, output)
+        show_choices(counted, as_json)
+        _raise_if_withheld(counted.withheld, counted.protocol)
+        return
     results = score(
         source,
         name=name,
@@ -517,16 +426,19 @@ def score_command(
     if output is not None:
         write_results(results, output)
     show_results(results, as_json)
-    _raise_if_withheld(results)
+    _raise_if_any_withheld(results)
 
 
-def _raise_if_withheld(results: Results) -> None:
+def _raise_if_any_withheld(results: Results) -> None:
     for table in results.tables:
-        if table.withheld:
-            raise WorldlmError(
-                f"no headline by {table.metric.name}: {table.withheld}; run it again to ask for what is missing, or "
-                "say --min-coverage"
-            )
+        _raise_if_withheld(table.withheld, table.metric.name)
+
+
+def _raise_if_withheld(why: str | None, by: str) -> None:
+    if why:
+        raise WorldlmError(
+            f"no headline by {by}: {why}; run it again to ask for what is missing, or say --min-coverage"
+        )
 
 
 # report
@@ -564,6 +476,7 @@ def run_command(
     ids: _Ids = None,
     judge: _Judge = None,
     rules: _Rules = True,
+    structured: _Structured = True,
     repeats: _Repeats = 1,
     temperature: Annotated[float, typer.Option("--judge-temperature", min=0, help="Temperature of the judges.")] = 0.0,
     context: Annotated[
@@ -585,7 +498,20 @@ def run_command(
     as_json: _Json = False,
 ) -> None:
     """All of it: infer, judge, score and report, in one folder. A rerun goes on where this one stopped."""
-    wanted = _Judges(judge or (), rules, repeats, temperature, context, seed, offline, None, budget_tokens, deadline)
+    if not rules and not judge:
+        raise InputError("--no-rules needs a --judge: nothing would be scored")
+    wanted = JudgeOptions(
+        specs=judge or (),
+        rules=rules,
+        repeats=repeats,
+        temperature=temperature,
+        context=context,
+        structured=structured,
+        seed=seed,
+        offline=offline,
+        budget_tokens=budget_tokens,
+        deadline=deadline,
+    )
     samples = load_samples(benchmark, domains=domain or (), limit=limit, ids=ids or ())
     options = ModelOptions(
         spec=model,
@@ -606,7 +532,7 @@ def run_command(
     )
     if not as_json:
         note(f"{predicted}: {asked(inferred)}")
-    judged = _judge(predicted, scored, wanted, concurrency, retry_failed, as_json)
+    judged = judge_file(predicted, scored, wanted, concurrency, retry_failed, as_json)
     if not as_json:
         note(f"{scored}: {asked(judged)}")
     results = score(scored, name=name, min_coverage=min_coverage, worst=worst, version=metadata.version("worldlm"))
@@ -615,7 +541,7 @@ def run_command(
     show_results(results, as_json)
     if not as_json:
         show(f"{output / RESULTS}, {output / REPORT}; {time.perf_counter() - started:.1f} s")
-    _raise_if_withheld(results)
+    _raise_if_any_withheld(results)
 
 
 # compare

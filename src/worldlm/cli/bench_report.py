@@ -1,13 +1,15 @@
 """What `worldlm bench` says: how a run went, tables of results, two runs beside each other."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from worldlm.bench.choosing import ChoiceResults, ChoiceRow, Position
 from worldlm.bench.compare import Comparison, PairedRow
 from worldlm.bench.infer import InferReport
 from worldlm.bench.judging import JudgeReport
 from worldlm.bench.public import PublicMean, PublicScores
-from worldlm.bench.results import Estimate, Results, Slice, Table
+from worldlm.bench.results import Estimate, Failure, Results, Slice, Table
 from worldlm.cli.console import note, show, show_json, show_rows
 
 
@@ -47,13 +49,16 @@ def show_results(results: Results, as_json: bool) -> None:
             if len(parts) > 1:
                 title = {"contents": "content", "turns": "turn", "lengths": "characters"}[kind]
                 show_rows([(title, *_HEAD[1:]), *map(_slice_row, parts)])
-    if results.failures:
-        kinds = Counter(f"{failure.stage}: {failure.outcome.value}" for failure in results.failures)
-        show("failures: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
-        first = results.failures[0]
-        show(f"  for example {first.id}: {first.detail}")
+    _show_failures(results.failures)
     for warning in results.warnings:
         note(warning)
+
+
+def _show_failures(failures: Sequence[Failure]) -> None:
+    if failures:
+        kinds = Counter(f"{failure.stage}: {failure.outcome.value}" for failure in failures)
+        show("failures: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+        show(f"  for example {failures[0].id}: {failures[0].detail}")
 
 
 _HEAD = ("domain", "samples", "coverage", "scored", "failed", "mean", "95 %", "answered", "exact")
@@ -145,4 +150,40 @@ def _paired_row(row: PairedRow) -> tuple[str, ...]:
         str(row.losses),
         _mean(row.win_rate),
         _interval(row.win_rate),
+    )
+
+
+def show_choices(results: ChoiceResults, as_json: bool, report: JudgeReport | None = None) -> None:
+    """A Turing test or a comparison, domain by domain, and how its judges go by position."""
+    if as_json:
+        told = asked_json(report) if report else {}
+        show_json({**told, "results": results.model_dump(mode="json", exclude={"samples"})})
+        return
+    other = f" against {results.judging.against}" if results.judging.against else ""
+    show(f"{results.name}{other}, {results.protocol}: {results.definition}", "bold")
+    head = ("domain", "samples", "coverage", "rate %", "95 %", "won", "tied", "lost", "by rule")
+    overall = results.overall.model_copy(update={"name": "mean of samples"})
+    mean = ("mean of domains", str(overall.planned), _percent(overall.coverage))
+    rate = (_mean(results.headline), _interval(results.headline))
+    show_rows([head, *map(_choice_row, results.domains), (*mean, *rate, "", "", "", ""), _choice_row(overall)])
+    for position in results.positions:
+        show(_position(position))
+    _show_failures(results.failures)
+    for warning in results.warnings:
+        note(warning)
+
+
+def _choice_row(row: ChoiceRow) -> tuple[str, ...]:
+    counts = (str(row.won), str(row.tied), str(row.lost), str(row.by_rule))
+    return (row.name, str(row.planned), _percent(row.coverage), _mean(row.rate), _interval(row.rate), *counts)
+
+
+def _position(position: Position) -> str:
+    shown = ", ".join(f"{name} {count}" for name, count in position.shown_first.items()) or "nothing"
+    if position.first_share is None or position.low is None or position.high is None:
+        return f"{position.judge}: no pick; shown first: {shown}"
+    bias = "goes by position" if position.biased else "no bias by position is seen"
+    return (
+        f"{position.judge}: {position.first_share:.1%} of {position.picks} picks fell on what was shown first "
+        f"({position.low:.1%}–{position.high:.1%}): {bias}; shown first: {shown}"
     )

@@ -19,7 +19,7 @@ and for each two judges how far they agree. `LIMITS` says from where on a measur
 import math
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from statistics import fmean, pstdev
 from typing import Literal, TypeAlias
 
@@ -42,6 +42,8 @@ from worldlm.judge.score import Score, Verdict
 AUDIT_VERSION = 1
 GIVE_UP = 8
 """Failed verdicts at the start after which an audit stops."""
+WORDS = 300
+"""Characters of a judge's own words in the message about one that is of no use."""
 UNANSWERED = (Outcome.INFRASTRUCTURE_FAILED, Outcome.TIMED_OUT, Outcome.BUDGET_EXHAUSTED)
 REASONS = 3
 Result: TypeAlias = Verdict | Choice
@@ -190,6 +192,8 @@ class AuditReport(Value):
     items: int
     """Labelled predictions that were judged."""
     questions: int
+    selection: Text = ""
+    """Which questions these are, in words, where they are not the whole calibration set."""
     samples: int
     settings: JudgeSettings
     rubric_hashes: dict[DomainName, str]
@@ -237,16 +241,20 @@ async def audit(
     samples: int = 2,
     bases: int = 3,
     concurrency: int = 8,
+    patience: int | None = None,
+    selection: str = "",
     progress: Callable[[int, int], None] = lambda done, planned: None,
 ) -> AuditReport:
     """Measure `judges` on calibration `items`: every item `samples` times.
 
     Canaries, padding and swaps are tried on `bases` questions of each domain that have faults of both sizes. At most
     `concurrency` calls are under way; `progress` is told how many verdicts are there, of how many. Give models that
-    keep their answers (`CachedModel`) and an audit that was stopped goes on.
+    keep their answers (`CachedModel`) and an audit that was stopped goes on. `selection` says in the report how the
+    items were chosen.
 
     Raises InputError for no judges, two of the same name, or no items; WorldlmError, with the server's own
-    words, when the first verdicts all fail because a judge cannot be reached.
+    words, when the first verdicts all fail because a judge cannot be reached, and, with the judge's, when of a judge's
+    first `patience` verdicts none can be used (None: such a judge is measured like any other).
     """
     plan = _Plan(items, bases)
     names = [model.name for model in judges]
@@ -257,11 +265,12 @@ async def audit(
     jobs: dict[Key, Job] = {}
     for model in judges:
         jobs |= plan.jobs(model, settings, samples)
-    results = await _run(jobs, concurrency, progress)
+    results = await _run(jobs, concurrency, patience, progress)
     first = {name: [_score(results[name, "item", item.id, "0"]) for item in plan.items] for name in names}
     return AuditReport(
         items=len(plan.items),
         questions=len({item.group for item in plan.items}),
+        selection=selection,
         samples=samples,
         settings=settings,
         rubric_hashes={domain: rubric_hash(domain) for domain in plan.domains},
@@ -322,7 +331,9 @@ def _text(item: CalibrationItem) -> str:
     return get_domain(item.domain).write_observation(item.predicted)
 
 
-async def _run(jobs: Mapping[Key, Job], concurrency: int, progress: Callable[[int, int], None]) -> dict[Key, Result]:
+async def _run(
+    jobs: Mapping[Key, Job], concurrency: int, patience: int | None, progress: Callable[[int, int], None]
+) -> dict[Key, Result]:
     results: dict[Key, Result] = {}
     stopped: list[WorldlmError] = []
     waiting = iter(jobs.items())
@@ -330,9 +341,12 @@ async def _run(jobs: Mapping[Key, Job], concurrency: int, progress: Callable[[in
 
         async def worker() -> None:
             for key, job in waiting:
+                if stopped:  # a model that never waits would not notice that it was cancelled
+                    return
                 try:
                     results[key] = await job()
                     _stop_if_nobody_answers(results)
+                    _stop_if_of_no_use(key[0], results, patience)
                 except WorldlmError as error:
                     stopped.append(error)
                     group.cancel_scope.cancel()
@@ -350,6 +364,18 @@ def _stop_if_nobody_answers(results: Mapping[Key, Result]) -> None:
     if len(results) == GIVE_UP and all(result.outcome in UNANSWERED for result in results.values()):
         last = list(results.values())[-1]
         raise WorldlmError(f"stopped: the first {GIVE_UP} verdicts all failed; the last: {last.detail}")
+
+
+def _stop_if_of_no_use(name: str, results: Mapping[Key, Result], patience: int | None) -> None:
+    if patience is None:
+        return
+    mine = list(islice((result for key, result in results.items() if key[0] == name), patience + 1))
+    if len(mine) == patience and not any(result.outcome.is_ok for result in mine):
+        words = " ".join((mine[-1].raw or "").split())
+        said = f"; it said: {words[:WORDS]}{'…' if len(words) > WORDS else ''}" if words else ""
+        raise WorldlmError(
+            f"stopped: {name} gave no usable verdict in its first {patience}; the last: {mine[-1].detail}{said}"
+        )
 
 
 # What it comes to.

@@ -8,28 +8,25 @@ in `adaptations`. Everything else that goes wrong comes back as a `Completion` w
 import asyncio
 import contextlib
 import email.utils
-import functools
+import json
 import logging
 import math
 import random
 import re
-import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from worldlm.core.errors import InputError, nearest
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import canonical_json, digest
 from worldlm.core.types import Completion, Delta, Message, Sampling
-from worldlm.models.wire import FREE, Price, ReplyReader, chat_messages, error_message, failed, overflowed
+from worldlm.models.connection import Connection, StatusError, error_words, is_deadline, is_transport
+from worldlm.models.wire import FREE, EventReader, Price, ReplyReader, chat_messages, failed, overflowed
 from worldlm.models.wire import sampling_fields as fields_of
-
-if TYPE_CHECKING:
-    import openai
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -51,8 +48,9 @@ _REFUSING = re.compile(
     re.IGNORECASE,
 )
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_CALLS_A_CLIENT = 8
-"""A client looks through all its connections for each call, so with many calls there are several clients."""
+_DONE = "[DONE]"
+_DRAIN_S = 0.1
+"""How long to wait, after the last event of a stream, for the end that lets the connection be used again."""
 _RETRIED = frozenset((408, 409, 425, 429))
 
 
@@ -104,16 +102,12 @@ class OpenAIModel:
         price: Price = FREE,
     ):
         """Connects to nothing yet. Raises InputError for a URL that is none, and for a key that cannot be one."""
-        import openai  # noqa: F401 -- takes a second: here, and not within the deadline of the first call
-
         self.model = model
         self.base_url = endpoint(base_url)
         self._key = (api_key or "").strip() or None
         if self._key and not re.fullmatch(r"[!-~]+", self._key):
             raise InputError(f"the key holds characters that no key has; {KEY_CURE} to the key alone")
         self._deadline_s = deadline_s
-        self._connect_s = connect_s
-        self._read_s = read_s
         self._max_retries = max_retries
         self._backoff_s = backoff_s
         self._extra = dict(extra_body or {})
@@ -122,7 +116,7 @@ class OpenAIModel:
         self._places: AbstractAsyncContextManager[Any] = (
             nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
         )
-        self._open: tuple[asyncio.AbstractEventLoop, list[_Client]] | None = None
+        self._connection = Connection(self.base_url, self._key or "none", connect_s=connect_s, read_s=read_s)
         settings = f"#{digest(canonical_json(self._extra))[:8]}" if self._extra else ""
         self.name = f"{model}@{_without_secrets(self.base_url)}{settings}"
 
@@ -148,19 +142,15 @@ class OpenAIModel:
 
     async def close(self) -> None:
         """Close the connections. (Do so before the event loop that used them ends.)"""
-        opened, self._open = self._open, None
-        if opened is not None and opened[0] is asyncio.get_running_loop():
-            for each in opened[1]:
-                await each.client.close()
+        await self._connection.close()
 
     async def list_models(self, seconds: float = 5.0) -> list[str]:
         """The names that the server lists; empty when it does not say."""
         names: list[str] = []
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
-                with self._client() as client:
-                    page = await client.models.list()
-            names = [str(entry.id) for entry in page.data]
+                page = await self._connection.get("/models")
+            names = [str(entry["id"]) for entry in page["data"]]
         return names
 
     # One call: tries, waits, adaptations.
@@ -184,10 +174,12 @@ class OpenAIModel:
                                 yield delta
                     else:
                         reader.feed(await attempts.within(self._whole(messages, body)))
-                except TimeoutError:
-                    yield self._timed_out(attempts, "the answer had not ended" if reader.started else "no answer came")
-                    return
                 except Exception as error:
+                    if is_deadline(error):
+                        yield self._timed_out(
+                            attempts, "the answer had not ended" if reader.started else "no answer came"
+                        )
+                        return
                     failure = await self._recover(error, body, attempts, reader)
                     if failure is None:
                         continue
@@ -200,44 +192,42 @@ class OpenAIModel:
                 return
 
     async def _whole(self, messages: Sequence[Message], body: dict[str, Any]) -> Any:
-        with self._client() as client:
-            raw = await client.chat.completions.with_raw_response.create(
-                model=self.model, messages=[], extra_body=_with_messages(body, messages)
-            )
-        return raw.http_response.json()
+        sent = {"model": self.model, "messages": chat_messages(messages), **body}
+        async with await self._connection.post("/chat/completions", sent) as response:
+            return json.loads(await response.read())
 
     async def _streamed(
         self, reader: ReplyReader, messages: Sequence[Message], body: dict[str, Any], attempts: "_Attempts"
     ) -> AsyncGenerator[Delta, None]:
-        with self._client() as client:
-            stream = await attempts.within(
-                client.chat.completions.create(
-                    model=self.model, messages=[], stream=True, extra_body=_with_messages(body, messages)
-                )
-            )
-            async with stream:
-                chunks = stream.__aiter__()
-                while True:
-                    try:
-                        chunk = await attempts.within(chunks.__anext__())
-                    except StopAsyncIteration:
+        sent = {"model": self.model, "messages": chat_messages(messages), "stream": True, **body}
+        events = EventReader()
+        async with await attempts.within(self._connection.post("/chat/completions", sent)) as response:
+            while piece := await attempts.within(response.content.readany()):
+                for data in events.feed(piece):
+                    if data.startswith(_DONE):
+                        with contextlib.suppress(Exception):
+                            async with asyncio.timeout(_DRAIN_S):
+                                await response.read()
                         return
-                    if delta := reader.feed(chunk.model_dump(warnings=False, exclude_unset=True)):
+                    chunk = json.loads(data)
+                    if isinstance(chunk, Mapping) and chunk.get("error"):
+                        raise StatusError(0, chunk)
+                    if delta := reader.feed(chunk):
                         yield delta
 
     async def _recover(
         self, error: Exception, body: dict[str, Any], attempts: "_Attempts", reader: ReplyReader
     ) -> Completion | None:
         """What an error means for the call: None to try again (the wait is over), else the failure."""
-        import openai
-
-        if reader.started:
-            return self._failure(f"{self._where}: the reply broke off: {self._words(error)}")
         words = self._words(error)
-        status = error.status_code if isinstance(error, openai.APIStatusError) else 0
-        if status == 413 or (isinstance(error, openai.APIError) and _OVERFLOW.search(f"{error.code} {words}")):
+        if reader.started:
+            return self._failure(f"{self._where}: the reply broke off: {words}")
+        if isinstance(error, InputError):
+            return self._failure(words)
+        if isinstance(error, StatusError) and (error.status == 413 or _OVERFLOW.search(f"{error.code} {words}")):
             return overflowed(f"{self._where} says that the prompt is too long: {words}")
-        if isinstance(error, openai.APIStatusError):
+        if isinstance(error, StatusError) and error.status:
+            status = error.status
             if status in (400, 422) and (refused := refused_field(error.body, words, body)):
                 renewed = self._quirks.apply({refused: None}) != {refused: None}  # a call beside this one learned it
                 if renewed or self._quirks.learn(refused):
@@ -249,15 +239,15 @@ class OpenAIModel:
                 return self._failure(f"{self._where} refused (HTTP {status}): {words}{await self._cure(status)}")
             if error.code == "insufficient_quota":
                 return self._failure(f"{self._where}: {words}; add credit with the provider, or use another key")
-            problem, wait = f"HTTP {status}: {words}", retry_after(error.response.headers)
-        elif _is_transport(error):
+            problem, wait = f"HTTP {status}: {words}", retry_after(error.headers)
+        elif is_transport(error):
             problem, wait = f"no connection ({words})", None
         else:
             return self._failure(f"{self._where} gave an answer that cannot be read: {words}")
         if attempts.made > self._max_retries:
             cure = (
                 "try again later, or lower the concurrency"
-                if isinstance(error, openai.APIStatusError)
+                if isinstance(error, StatusError)
                 else "start the server, or check the URL in --model NAME@URL"
             )
             return self._failure(f"{self._where}: {problem}; {attempts.told}; {cure}")
@@ -287,65 +277,12 @@ class OpenAIModel:
 
     def _words(self, error: Exception) -> str:
         """An error in one line, without the key."""
-        body = getattr(error, "body", None)
-        words = error_message(body) if body else " ".join(str(error).split())[:600]
-        if (cause := error.__cause__) is not None and str(cause):
-            words = " ".join(str(cause).split())[:600]
-        words = words or type(error).__name__
+        words = error_words(error)
         return words.replace(self._key, "***") if self._key else words
 
     @property
     def _where(self) -> str:
         return f"{_without_secrets(self.base_url)}/chat/completions (model {self.model!r})"
-
-    @contextlib.contextmanager
-    def _client(self) -> Iterator["openai.AsyncOpenAI"]:
-        """A client of the running event loop (connections cannot be shared between loops), for one call."""
-        import openai
-
-        loop = asyncio.get_running_loop()
-        if self._open is None or self._open[0] is not loop:
-            self._open = (loop, [])
-        clients = self._open[1]
-        least = min(clients, key=lambda each: each.calls, default=None)
-        if least is None or least.calls >= _CALLS_A_CLIENT:
-            timeout = openai.Timeout(self._read_s, connect=self._connect_s)
-            web = openai.DefaultAsyncHttpxClient(verify=_certificates(), timeout=timeout)
-            least = _Client(
-                openai.AsyncOpenAI(
-                    api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=timeout, http_client=web
-                )
-            )
-            clients.append(least)
-        least.calls += 1
-        try:
-            yield least.client
-        finally:
-            least.calls -= 1
-
-
-@functools.cache
-def _certificates() -> ssl.SSLContext:
-    """Whom to trust. Reading it takes fifty times as long as making a client."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
-
-
-@dataclass
-class _Client:
-    """A client with its own connections, and its calls in flight."""
-
-    client: "openai.AsyncOpenAI"
-    calls: int = 0
-
-
-def _with_messages(body: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any]:
-    """A request's body. What is in it the library sends as it stands.
-
-    As a parameter of its own it would check `messages` key by key: with a long history that takes longer than the rest.
-    """
-    return {"messages": chat_messages(messages), **body}
 
 
 @dataclass
@@ -373,13 +310,6 @@ class _Attempts:
         """Await `work`, until the deadline at most. Raises TimeoutError there."""
         async with asyncio.timeout(max(0.0, self.left)):
             return await work
-
-
-def _is_transport(error: Exception) -> bool:
-    """Whether a connection failed. In the middle of a stream the HTTP library's own errors come through."""
-    import openai
-
-    return isinstance(error, openai.APIConnectionError | OSError) or type(error).__module__.startswith("http")
 
 
 def endpoint(url: str) -> str:

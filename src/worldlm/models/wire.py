@@ -1,10 +1,11 @@
-"""The chat-completions wire format: a request's body, and a reader for whole answers and for streamed ones.
+"""The chat-completions wire format: a request's body, and readers for whole answers, streamed ones and their events.
 
 Shared by everything that speaks it, over HTTP or in process. Where servers differ (reasoning under two
 names, `content: null`, a refusal in a field of its own), this is where it ends.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ _THINKING_KEYS = ("reasoning_content", "reasoning")
 _CUT = ("length", "max_tokens")
 _REFUSED = ("content_filter", "refusal", "safety")
 _BROKEN = ("error", "abort", "cancelled")
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,38 @@ def failed(outcome: Outcome, detail: str, *, usage: Usage | None = None, model: 
 def overflowed(detail: str) -> Completion:
     """The prompt does not fit the model's context."""
     return Completion(finish="context_overflow", outcome=Outcome.INFRASTRUCTURE_FAILED, detail=detail)
+
+
+class EventReader:
+    """Reads the data of server-sent events out of bytes as they come (WHATWG HTML, "Server-sent events").
+
+    Lines may be of any length. Comments, other fields and events without data (all of them keep a connection alive)
+    give nothing, and neither does an event that the end of the stream cuts off.
+    """
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        """Pieces of the line that has not ended."""
+        self._data: list[str] = []
+        self._after_return = False
+
+    def feed(self, piece: bytes) -> Iterator[str]:
+        """The data of each event that ends in `piece`. Raises UnicodeDecodeError."""
+        if self._after_return:
+            piece = piece.removeprefix(b"\n")
+        self._after_return = piece.endswith(b"\r")
+        first, *others = _LINE_END.split(piece)
+        self._line.append(first)
+        for other in others:
+            line, self._line = b"".join(self._line), [other]
+            if line:
+                field, _, value = line.partition(b":")
+                if field == b"data":
+                    self._data.append(value.removeprefix(b" ").decode())
+                continue
+            data, self._data = "\n".join(self._data), []
+            if data.strip():
+                yield data
 
 
 class ReplyReader:
