@@ -222,6 +222,25 @@ async def test_a_refused_parameter_is_adapted_once_and_remembered(
     assert third.outcome is Outcome.INFRASTRUCTURE_FAILED  # this server cannot stream: it answers with one JSON
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This response_format type is unavailable now",
+        "'response_format.type' must be 'json_schema' or 'text'",
+        "the model does not support response format `json_schema`",
+        "Invalid schema for response_format 'verdict'",
+    ],
+)
+async def test_a_server_without_structured_output_is_asked_plainly(words: str) -> None:
+    def script(body: dict[str, Any], index: int) -> Answer:
+        return error(400, words) if "response_format" in body else chat()
+
+    async with asking(script, extra_body={"response_format": {"type": "json_schema"}}) as (model, server):
+        replies = [await model.complete(ASK, SAMPLING) for _ in range(2)]
+    assert [reply.text for reply in replies] == ["hello", "hello"]
+    assert ["response_format" in body for body in server.bodies] == [True, False, False]
+
+
 async def streamed_text(model: OpenAIModel, server: ChatServer) -> tuple[list[Delta], Completion]:
     return await streamed(model)
 

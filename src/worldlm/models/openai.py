@@ -47,6 +47,7 @@ _REFUSING = re.compile(
     r"|unrecogni[sz]ed|unexpected|extra (input|field)|forbidden|deprecated|not available|invalid (parameter|argument)",
     re.IGNORECASE,
 )
+_ABOUT_FORMAT = re.compile(r"response[_ ]format|json[_ ]schema", re.IGNORECASE)
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _DONE = "[DONE]"
 _DRAIN_S = 0.1
@@ -335,6 +336,8 @@ def _without_secrets(url: str) -> str:
 
 def refused_field(body: Any, words: str, sent: Mapping[str, Any]) -> str | None:
     """The field of a request that an error names as not accepted, or None. A refused *value* of a limit is none."""
+    if "response_format" in sent and _ABOUT_FORMAT.search(words):
+        return "response_format"
     if not _REFUSING.search(words):
         return None
     named = body.get("param") if isinstance(body, Mapping) else None
