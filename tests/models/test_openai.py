@@ -393,7 +393,9 @@ async def test_retry_after_is_honoured(how: str) -> None:
     assert server.times[1] - server.times[0] > 0.5  # the server's word, and not our back-off of a millisecond
 
 
-@pytest.mark.parametrize("value", ["3600", email.utils.formatdate(time.time() + 3600, usegmt=True)])
+@pytest.mark.parametrize(
+    "value", ["3600", email.utils.formatdate(time.time() + 3600, usegmt=True)], ids=["seconds", "date"]
+)
 async def test_retry_after_beyond_the_deadline_is_not_waited_for(value: str) -> None:
     async with asking([error(429, "slow down", {"Retry-After": value})]) as (model, server):
         completion = await model.complete(ASK, SAMPLING)
