@@ -12,7 +12,8 @@ simulate: setup ## A scripted terminal session, predicted by the embedded model,
 	$(BIN)/worldlm simulate terminal --script $(EXAMPLE)/session.txt --compare $(EXAMPLE)/recording.jsonl
 
 test: setup weights ## All tests but the long ones
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long and not alone"
+	$(BIN)/pytest -m "alone and not long"
 
 test-long: setup weights ## The end-to-end runs of minutes
 	$(BIN)/pytest -m long --timeout 1800

@@ -18,6 +18,8 @@ from worldlm.core.types import DOMAIN_NAMES, DomainName
 from worldlm.real import make_environment, world_files
 from worldlm.simulate import load_world
 
+# What others leave in the temporary folder meanwhile would be taken for ours.
+pytestmark = pytest.mark.alone
 PR_SET_CHILD_SUBREAPER = 36
 COLLECTED = [name for name in DOMAIN_NAMES if name != "android"]  # which wants a device
 

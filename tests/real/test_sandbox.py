@@ -120,7 +120,7 @@ async def test_sequences_that_make_tmux_hold_memory_end_the_sandbox_and_not_the_
     async with opened(WORLD.model_copy(update={"initial_state": state})) as terminal:
         step = await terminal.step(("python3 titles.py\n", 20))
         assert step.outcome is Outcome.INFRASTRUCTURE_FAILED
-        assert "tmux has ended: server exited" in (step.detail or "")
+        assert "tmux has ended" in (step.detail or "")
 
 
 @pytest.mark.anyio

@@ -1,6 +1,7 @@
 """A real browser: its contract, what a page shows, what actions do and refuse, what dies, and that nothing is left."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -286,7 +287,8 @@ async def test_a_browser_that_dies_is_a_failure_and_the_next_reset_works(shop: W
         assert environment._worker is not None
         programs = environment._worker.sandbox.processes()
         for pid in chromium_of(programs):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # some end with others
+                os.kill(pid, signal.SIGKILL)
         step = await environment.step("noop()")
         assert step.outcome is Outcome.INFRASTRUCTURE_FAILED
         assert step.detail

@@ -658,12 +658,14 @@ class Sandbox:
     def kill(self, why: Ended) -> None:
         """End everything in it, now. The first reason stays."""
         with self._asking:
+            # Before it ends: whoever sees it end asks why.
+            if self._process.poll() is None:
+                self.ended = self.ended or why
             lifeline, self._lifeline = self._lifeline, -1
         if lifeline >= 0:
             os.close(lifeline)
         if self._process.poll() is not None:
             return
-        self.ended = self.ended or why
         # The first process of a namespace is gone only when all others are, and its parent waits for it:
         # so whoever reaps the parent knows that nothing is left. While there is none yet, the lifeline does it.
         first = self._first_process()
