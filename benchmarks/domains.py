@@ -2,21 +2,23 @@
 
 Each domain's example script is played in its first shipped world: twice at the profile's temperature 0 and
 twice at 0.8, four sessions at a time on the slots of one engine, and twice in deterministic mode (over fewer
-turns: there every prompt is read from its start). The agreement of two runs is the share of turns that came out
-equal. It is 1 in deterministic mode, and otherwise it is what it is.
+turns: there every prompt is read from its start). The agreement of two runs is the share of calls in which the whole
+prompt and the whole reply were the same, whether the reply was of use or not. It is 1 in deterministic mode, and
+otherwise it is what it is.
 """
 
 import argparse
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Closes, Model
-from worldlm.core.types import DOMAIN_NAMES, Profile, Trajectory, Turn
+from worldlm.core.types import DOMAIN_NAMES, Completion, Message, Profile, Sampling, Trajectory
 from worldlm.domains import get_domain
 from worldlm.models import build
 from worldlm.rollout import Job, RolloutLimits, ScriptPolicy, read_script, run_episodes
@@ -30,24 +32,47 @@ def script_of(domain: str) -> Path:
     return EXAMPLES / "scripts" / f"{domain}.txt"
 
 
-async def play(model: Model, profile: Profile, turns: int, concurrency: int) -> dict[str, Trajectory]:
+class Heard:
+    """A model, and what it was asked and said: also where that came to no observation."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.name = model.name
+        self.calls: list[tuple[tuple[Message, ...], str, str | None]] = []
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer as the model does."""
+        completion = await self.model.complete(messages, sampling)
+        self.calls.append((tuple(messages), completion.text, completion.thinking))
+        return completion
+
+
+class Played(NamedTuple):
+    """A domain's session."""
+
+    trajectory: Trajectory
+    heard: Heard
+
+
+async def play(model: Model, profile: Profile, turns: int, concurrency: int) -> dict[str, Played]:
     """One run over all domains."""
     jobs = []
+    heard: dict[str, Heard] = {name: Heard(model) for name in DOMAIN_NAMES}
     for name in DOMAIN_NAMES:
         world, domain = load_world(name), get_domain(name)
         actions = read_script(script_of(name), domain, world)[:turns]
 
         def environment(world: Any = world, domain: Any = domain) -> SimulatedEnvironment:
-            return SimulatedEnvironment(world, domain, model, profile)
+            return SimulatedEnvironment(world, domain, heard[domain.name], profile)
 
         limits = RolloutLimits(turns=turns, failed_steps=turns + 1, invalid_actions=turns + 1)
         jobs.append(Job(name, environment, ScriptPolicy(actions), seed=0, limits=limits))
-    done: dict[str, Trajectory] = {}
-    await run_episodes(jobs, lambda t: done.__setitem__(t.id, t), concurrency=concurrency)
+    done: dict[str, Played] = {}
+    await run_episodes(jobs, lambda t: done.__setitem__(t.id, Played(t, heard[t.id])), concurrency=concurrency)
     return done
 
 
-Runs = tuple[dict[str, Trajectory], dict[str, Trajectory]]
+Runs = tuple[dict[str, Played], dict[str, Played]]
 
 
 async def play_twice(
@@ -69,14 +94,11 @@ async def play_twice(
     return runs
 
 
-def same(one: Turn, other: Turn) -> bool:
-    """Whether two turns came out alike."""
-    return (one.outcome, one.observation) == (other.outcome, other.observation)
-
-
-def agreement(one: Trajectory, other: Trajectory) -> float:
-    """Share of the turns that came out alike."""
-    return sum(map(same, one.turns, other.turns)) / len(one.turns)
+def agreement(one: Played, other: Played) -> float:
+    """Share of the calls that came out alike."""
+    calls, others = one.heard.calls, other.heard.calls
+    alike = sum(a == b for a, b in zip(calls, others, strict=False))
+    return alike / max(len(calls), len(others))
 
 
 async def measure(turns: int, exact_turns: int, tokens: int) -> list[dict[str, Any]]:
@@ -85,13 +107,14 @@ async def measure(turns: int, exact_turns: int, tokens: int) -> list[dict[str, A
     (exact,) = await play_twice(exact_turns, tokens, deterministic=True) if exact_turns else [None]
     rows = []
     for name in DOMAIN_NAMES:
-        trajectory = shared[0][name]
+        trajectory = shared[0][name].trajectory
         asked = [turn for turn in trajectory.turns if turn.usage.calls]
         kept = sum(turn.outcome is Outcome.OK and not turn.violations for turn in asked)
         rows.append(
             {
                 "domain": name,
                 "turns": len(trajectory.turns),
+                "calls": len(shared[0][name].heard.calls),
                 "outcomes": dict(Counter(turn.outcome.value for turn in trajectory.turns)),
                 "all_rules_kept": kept / len(asked) if asked else None,
                 "seconds_per_step": sum(turn.usage.seconds for turn in asked) / len(asked) if asked else None,
