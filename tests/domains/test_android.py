@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from worldlm.core.errors import ActionError, InputError
@@ -359,6 +359,7 @@ NODES = st.recursive(
 
 @settings(max_examples=40)
 @given(st.lists(NODES, max_size=3), st.lists(st.text(max_size=10), max_size=2))
+@example([Node("android.widget.Button", attributes={"text": "\x00", "content-desc": "\x01"})], [])
 def test_whatever_a_device_shows_keeps_the_rules_when_told(roots: list[Node], toasts: list[str]) -> None:
     shown = read_hierarchy(write_screen(Tree({}, roots), PIXELS, toasts))
     assert [rule for rule in screen_rules(shown) if not rule.passed] == []

@@ -268,7 +268,11 @@ def _row(node: Node, package: str, pixels: tuple[int, int]) -> dict[str, str] | 
     states = set(node.states & STATES)
     if _EDITABLE.search(node.role.rpartition(".")[2]):
         states.add("editable")
-    given = {key: node.attributes.get(key, "") for key in ("text", "hint", "content-desc", "resource-id")}
+    # As they will be written: two that differ only in what cannot be are the same.
+    given = {
+        key: _UNPRINTABLE.sub("\ufffd", node.attributes.get(key, ""))
+        for key in ("text", "hint", "content-desc", "resource-id")
+    }
     if "editable" in states and given["text"] == given["hint"]:
         given["text"] = ""
     if given["content-desc"] == given["text"]:
