@@ -317,8 +317,10 @@ async def test_what_cannot_be_started_is_named(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SetupError, match="cannot start the server 'no-such-program': No such file"):
         await McpEnvironment(World(name="w", domain="mcp", initial_state={"server": server})).reset(0)
     world = World(name="w", domain="mcp", initial_state={"server": {"command": ["no-such-program"]}})
+    environment = McpEnvironment(world)
     with pytest.raises(SetupError, match="the server's command cannot be started: no-such-program: not found"):
-        await McpEnvironment(world).reset(0)
+        await environment.reset(0)
+    await environment.close()
     with pytest.raises(InputError, match=r"there is no server 'gti'; did you mean 'git'"):
         McpEnvironment(World(name="w", domain="mcp", initial_state={"server": {"package": "gti"}}))
     with pytest.raises(InputError, match="has no 'server'"):
