@@ -12,11 +12,11 @@ from tests.bench.test_judging import gen, served
 from tests.judge.judges import choice, code_of, honest, mute, on_a_server, position_biased, shown
 from tests.models.chat_server import Answer, ChatServer, chat, error, serving
 from worldlm.bench.choosing import ChoiceProtocol, ChoiceResults, Choosing, choose_all, count_choices, pair_up
-from worldlm.bench.judging import JudgeReport, predictions
+from worldlm.bench.judging import predictions
+from worldlm.bench.running import Report
 from worldlm.bench.runs import Manifest, RunFile, plan
 from worldlm.bench.samples import benchmark_digest
 from worldlm.bench.scoring import score
-from worldlm.bench.structured import StructuredJudge
 from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Closes, Model
@@ -43,10 +43,11 @@ async def choose(
     repeats: int = 1,
     seed: int = 0,
     concurrency: int = 3,
-) -> JudgeReport:
+    structured: bool = False,
+) -> Report:
     judged = list(predictions(source))
     protocol: ChoiceProtocol = "turing" if against is None else "pairwise"
-    settings = JudgeSettings(attempts=2, seed=seed)
+    settings = JudgeSettings(attempts=2, seed=seed, structured=structured)
     choosing = Choosing(
         protocol, judges, settings=settings, repeats=repeats, against=against.name if against is not None else None
     )
@@ -264,15 +265,7 @@ def test_a_file_of_scores_is_no_file_of_choices(tmp_path: Path) -> None:
 # Structured output.
 
 
-def by_schema(url: str) -> StructuredJudge:
-    grading, choosing = (
-        OpenAIModel("judge", url, max_retries=0, extra_body={"response_format": asked})
-        for asked in (SCORES_FORMAT, CHOICE_FORMAT)
-    )
-    return StructuredJudge(grading, choosing)
-
-
-async def test_each_protocol_asks_in_its_own_format_under_one_name(tmp_path: Path) -> None:
+async def test_each_protocol_asks_in_its_own_format(tmp_path: Path) -> None:
     def strict(body: dict[str, Any], index: int) -> Answer:
         prompt = body["messages"][-1]["content"]
         told: dict[str, Any] = {"code": code_of(prompt)}
@@ -284,14 +277,14 @@ async def test_each_protocol_asks_in_its_own_format_under_one_name(tmp_path: Pat
     source = write(tmp_path / "p.jsonl", [wrong(0), wrong(1)])
     ((sample, _), _) = predictions(source)
     with serving(strict) as server:
-        model = by_schema(server.url)
-        verdict = await judge(sample.question, "$", model)
-        await choose(source, tmp_path / "t.jsonl", [model])
-        await choose(source, tmp_path / "c.jsonl", [model], against=write(tmp_path / "o.jsonl", [gen(0), gen(1)]))
+        model = OpenAIModel("judge", server.url, max_retries=0)
+        verdict = await judge(sample.question, "$", model, JudgeSettings(structured=True))
+        await choose(source, tmp_path / "t.jsonl", [model], structured=True)
+        others = write(tmp_path / "o.jsonl", [gen(0), gen(1)])
+        await choose(source, tmp_path / "c.jsonl", [model], against=others, structured=True)
     assert verdict.score is not None
     assert verdict.score.total == 3
     assert verdict.judge == model.name
-    assert model.name.startswith(f"judge@{server.url}#")
     for name in ("t", "c"):
         results = count_choices(tmp_path / f"{name}.jsonl")
         assert (results.overall.tied, results.judging.judges) == (2, (model.name,))
@@ -305,7 +298,8 @@ async def test_a_server_that_refuses_the_format_is_asked_plainly_and_read_all_th
 
     source = write(tmp_path / "p.jsonl", [wrong(number) for number in range(12)])
     with serving(refusing) as server:
-        report = await choose(source, tmp_path / "t.jsonl", [by_schema(server.url)], concurrency=4)
+        model = OpenAIModel("judge", server.url, max_retries=0)
+        report = await choose(source, tmp_path / "t.jsonl", [model], concurrency=4, structured=True)
     assert report.outcomes == {"ok": 12}
     assert len(server.bodies) <= 12 + 4  # learned once
     assert count_choices(tmp_path / "t.jsonl").headline.mean == 0.0

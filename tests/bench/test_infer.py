@@ -10,7 +10,6 @@ import pytest
 from tests.bench.kit import action, asked_word, foreign, lines, loaded, manifest_of, own, perfect, screen, write
 from tests.models.chat_server import Answer, ChatServer, error, serving
 from worldlm.bench.infer import (
-    InferReport,
     Prediction,
     Predictor,
     default_words,
@@ -20,7 +19,7 @@ from worldlm.bench.infer import (
     read_prediction,
 )
 from worldlm.bench.judging import Judging, score_one
-from worldlm.bench.running import GIVE_UP
+from worldlm.bench.running import GIVE_UP, Report
 from worldlm.bench.runs import RunFile, manifest_path, read_manifest
 from worldlm.bench.samples import Sample, load_samples
 from worldlm.core.errors import InputError, WorldlmError
@@ -50,7 +49,7 @@ async def ask(
     concurrency: int = 4,
     profile: Profile = FULL,
     retry_failed: bool = True,
-) -> InferReport:
+) -> Report:
     predictor = model if isinstance(model, Predictor) else model_predictor(model, profile, default_words(samples))
     manifest = manifest_of(samples, predictor.settings)
     with RunFile(out, "prediction", manifest, retry_failed=retry_failed) as file:

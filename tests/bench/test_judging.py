@@ -10,8 +10,9 @@ import pytest
 
 from tests.bench.kit import asked_word, foreign, lines, screen, write
 from tests.models.chat_server import Answer, ChatServer, chat, error, serving
-from worldlm.bench.judging import JudgeReport, Judging, judge_all, predictions, public_grades
+from worldlm.bench.judging import Judging, judge_all, predictions, public_grades
 from worldlm.bench.results import Results
+from worldlm.bench.running import Report
 from worldlm.bench.runs import Manifest, RunFile, plan
 from worldlm.bench.samples import benchmark_digest, load_samples
 from worldlm.bench.scoring import score
@@ -46,7 +47,7 @@ def gen(number: int, word: str | None = None) -> dict[str, Any]:
 
 async def judge(
     source: Path, out: Path, judges: Sequence[Model] = (), *, rules: bool = True, concurrency: int = 3
-) -> JudgeReport:
+) -> Report:
     judged = list(predictions(source))
     judging = Judging(rules=rules, judges=judges, settings=JudgeSettings(attempts=2))
     manifest = Manifest(

@@ -330,8 +330,8 @@ async def test_structured_output_is_read_and_a_server_without_it_is_asked_plainl
 
     for script, total in ((refuses, 5), (has_it, 3)):
         with serving(script) as server:
-            model = OpenAIModel("judge", server.url, extra_body={"response_format": SCORES_FORMAT})
-            found = await judge(question(), question().truth.text, model)
+            model = OpenAIModel("judge", server.url)
+            found = await judge(question(), question().truth.text, model, JudgeSettings(structured=True))
             await model.close()
         assert found.score is not None
         assert found.score.total == total

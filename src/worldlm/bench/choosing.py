@@ -12,21 +12,20 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from worldlm.bench.averages import DRAWS, MIN_COVERAGE, headline, interval, resample
 from worldlm.bench.infer import Prediction
-from worldlm.bench.judging import Judged, JudgeReport, judge_each, prediction_digest
+from worldlm.bench.judging import Judged, prediction_digest
 from worldlm.bench.results import Estimate, Failure, InferSettings, JudgingSettings, write_whole
-from worldlm.bench.runs import Planned, RunFile, last_lines, read_manifest, with_ours
-from worldlm.bench.samples import OURS, Sample, parse_record
+from worldlm.bench.running import Report, run_samples
+from worldlm.bench.runs import NOT_THERE, Planned, RunFile, last_samples, line_done, read_manifest, with_ours
+from worldlm.bench.samples import Sample
 from worldlm.core.errors import InputError
-from worldlm.core.jsonl import describe
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Model
 from worldlm.core.text import digest
 from worldlm.core.types import DOMAIN_NAMES, NO_USAGE, DomainName, Text, Usage, Value
-from worldlm.data.formats import RecordError
 from worldlm.domains import get_domain
 from worldlm.judge.agreement import wilson
 from worldlm.judge.choosing import TIE, Choice, tally
@@ -45,7 +44,6 @@ DEFINITIONS: dict[ChoiceProtocol, str] = {
     "pairwise": "share of turns at which a judge finds the prediction better than the other run's, a tie as one half, "
     "in percent",
 }
-NOT_THERE = "the file has no line of it: the run was stopped before"
 
 
 class Chosen(Judged):
@@ -67,7 +65,6 @@ class Choosing:
     judges: Sequence[Model]
     settings: JudgeSettings = field(default_factory=JudgeSettings)
     repeats: int = 1
-    structured: bool = False
     against: str | None = None
     """Of a pairwise comparison: what the other predictions are called."""
 
@@ -85,7 +82,7 @@ class Choosing:
             wording=turing_hash() if self.protocol == "turing" else pairwise_hash(),
             against=self.against,
             judges=tuple(judge.name for judge in self.judges),
-            structured=self.structured,
+            structured=self.settings.structured,
             repeats=self.repeats,
             sampling=self.settings.sampling,
             context=self.settings.context,
@@ -124,7 +121,7 @@ async def choose_all(
     others: Mapping[str, Prediction] | None = None,
     concurrency: int,
     on_done: Callable[[Sample, Chosen], None] | None = None,
-) -> JudgeReport:
+) -> Report:
     """Judge every prediction that `file` does not hold as judged, `concurrency` at a time; each is one flushed line.
 
     `others`: of a pairwise comparison, by sample (`pair_up`). A model's failure loses without a judge; what else is
@@ -162,10 +159,11 @@ async def choose_all(
         detail = choices[0].detail if outcome.is_models_fault else _missing(choices)
         return made.model_copy(update={"choices": tuple(choices), "outcome": outcome, "detail": detail})
 
-    return await judge_each(
+    return await run_samples(
         [sample for sample, _ in judged],
         file,
         Chosen,
+        verb="judge",
         digest_of=digest_of,
         asks=lambda sample: all(side.observation is not None for side in sides(sample)),
         work=work,
@@ -202,13 +200,7 @@ def _record(sample: Sample, chosen: Chosen) -> dict[str, Any]:
 
 def read_choices(sample: Sample) -> Chosen | None:
     """The choices that a line holds; None where it holds none. Raises InputError for what is broken."""
-    told = (sample.raw.get(OURS) or {}).get("choice")
-    if told is None:
-        return None
-    try:
-        return Chosen.model_validate(told)
-    except ValidationError as error:
-        raise InputError(f"{sample.place}: sample {sample.id}: {OURS}.choice.{describe(error)}") from error
+    return line_done(sample.place, sample.raw, "choice", Chosen)
 
 
 # What it comes to.
@@ -360,11 +352,7 @@ def write_choice_results(results: ChoiceResults, path: Path) -> None:
 
 
 def _lines(path: Path) -> Iterator[tuple[Sample, Chosen]]:
-    for place, value in last_lines(path):
-        try:
-            sample = parse_record(value, place)
-        except RecordError as error:
-            raise InputError(f"{place}: {error}; mend or remove that line") from error
+    for sample in last_samples(path):
         if (chosen := read_choices(sample)) is not None:
             yield sample, chosen
 

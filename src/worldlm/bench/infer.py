@@ -10,21 +10,17 @@ models, deltas where the profile asks for them.
 A prediction costs one answered call, whatever the profile's `attempts` say: a second throw would measure best-of-two.
 """
 
-import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import anyio
-from pydantic import ConfigDict, ValidationError
 
 from worldlm.bench.results import InferSettings
-from worldlm.bench.running import Watch, run_grouped
-from worldlm.bench.runs import RunFile, with_ours
+from worldlm.bench.running import Report, run_samples
+from worldlm.bench.runs import Done, RunFile, line_done, with_ours
 from worldlm.bench.samples import Sample, predicted_observation
-from worldlm.core.errors import InputError, WorldlmError
-from worldlm.core.jsonl import describe
+from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import CountsTokens, Environment, Model, Resume
 from worldlm.core.text import derive_seed, estimate_tokens
@@ -37,31 +33,23 @@ from worldlm.core.types import (
     Sampling,
     Text,
     Usage,
-    Value,
     World,
     history_turns,
 )
 from worldlm.data.formats.agentworldbench import unwrap_observation
 from worldlm.domains import DOMAINS, get_domain
-from worldlm.domains.delta import DeltaError, bases, is_delta, read_delta
 from worldlm.domains.render import MESSAGE_OVERHEAD, Conversation, asks_deltas, prompt_hash
-from worldlm.domains.reply import Reply, read_reply
+from worldlm.domains.reply import read_reply, whole_state
 from worldlm.judge.question import Question
 
 Words = Literal["own", "sample"]
 
 
-class Prediction(Value):
+class Prediction(Done):
     """What a model, or an environment, made of one sample. `observation` is None exactly when `outcome` is not OK."""
 
-    digest: Text
-    """Of the sample that was asked."""
-    settings: Text
-    """Hash of the settings under which it was."""
     outcome: Outcome = Outcome.OK
     observation: Observation | None = None
-    detail: Text | None = None
-    """On a failure: what went wrong, in the server's words where it has some."""
     gen: Text | None = None
     """The reply as it came; None where there was none. On disk it stands where the public format has it."""
     thinking: Text | None = None
@@ -73,8 +61,6 @@ class Prediction(Value):
     """The name that the server gave for what answered."""
     of_sample: bool = False
     """The failure is this one sample's (it does not fit the context): others may well go through."""
-
-    model_config = ConfigDict(extra="ignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +259,8 @@ def _read(
     }
     reply = read_reply(completion)
     if words == "own" and asks_deltas(get_domain(question.domain), profile):
-        reply = _whole(reply, question, missing)
+        states = _states(question)
+        reply = whole_state(reply, states, len(states) - 1 - missing)
     if reply.text is None:
         return _failed(asked, reply.outcome, reply.detail or "no detail given", **told)
     observation, detail = observed(question, reply.text)
@@ -282,17 +269,11 @@ def _read(
     return asked.model_copy(update={"observation": observation, **told})
 
 
-def _whole(reply: Reply, question: Question, missing: int) -> Reply:
-    """The state that a delta stands for; its base must be one that the model was shown."""
-    if reply.text is None or not is_delta(reply.text.strip("\n")):
-        return reply
-    domain = get_domain(question.domain)
+def _states(question: Question) -> list[str]:
+    """Every state of the session before the action, as it was shown."""
+    write = get_domain(question.domain).write_observation
     history = [turn.observation for turn in question.history if turn.observation is not None]
-    states = [domain.write_observation(seen) for seen in (question.initial or Observation(text=""), *history)]
-    try:
-        return Reply(read_delta(reply.text.strip("\n"), bases(states, len(history) - missing)))
-    except DeltaError as error:
-        return Reply(None, Outcome.MODEL_FAILED, detail=f"not a delta that applies: {error}")
+    return [write(seen) for seen in (question.initial or Observation(text=""), *history)]
 
 
 def observed(question: Question, text: str) -> tuple[Observation | None, str]:
@@ -307,19 +288,6 @@ def observed(question: Question, text: str) -> tuple[Observation | None, str]:
 # A run.
 
 
-@dataclass
-class InferReport:
-    """What a run did."""
-
-    planned: int
-    already: int = 0
-    """Finished before."""
-    outcomes: Counter[str] = field(default_factory=Counter)
-    """Of the samples that were asked now."""
-    usage: Usage = NO_USAGE
-    seconds: float = 0.0
-
-
 async def infer(
     samples: Sequence[Sample],
     predictor: Predictor,
@@ -327,50 +295,18 @@ async def infer(
     *,
     concurrency: int,
     on_done: Callable[[Sample, Prediction], None] | None = None,
-) -> InferReport:
-    """Ask every sample that `file` does not hold as finished, `concurrency` at a time; each is one flushed line.
-
-    Samples of one trajectory are asked one after another, so that a server's prefix cache pays. A sample that breaks
-    something is a failure of its own. Raises WorldlmError with the server's own words when nothing is answered any
-    more, and when the budget is spent: what was answered is in the file.
-    """
-    todo = [sample for sample in in_order(samples) if not file.is_finished(sample.key, sample.digest)]
-    report = InferReport(planned=len(samples), already=len(samples) - len(todo))
-    watch = Watch("samples", len(todo), already=report.already)
-
-    async def predict(sample: Sample) -> Prediction:
-        try:
-            return await predictor.predict(sample)
-        except Exception as error:  # one sample, one failure: the others go on
-            asked = Prediction(digest=sample.digest, settings="")
-            words = str(error) if isinstance(error, WorldlmError) else f"{type(error).__name__}: {error}"
-            return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, words)
-
-    def done(sample: Sample, prediction: Prediction) -> None:
-        if prediction.outcome is not Outcome.BUDGET_EXHAUSTED:
-            file.add(prediction_record(sample, prediction.model_copy(update={"settings": file.settings})))
-            report.outcomes[prediction.outcome.value] += 1
-            report.usage += prediction.usage
-            if on_done:
-                on_done(sample, prediction)
-        watch.see(prediction.outcome, prediction.detail, of_service=not prediction.of_sample)
-
-    started = time.perf_counter()
-    try:
-        await run_grouped(todo, predict, done, group_of=lambda sample: sample.trajectory, concurrency=concurrency)
-    finally:
-        report.seconds = time.perf_counter() - started
-        if todo:
-            file.add_seconds("infer", report.seconds)
-    return report
-
-
-def in_order(samples: Sequence[Sample]) -> list[Sample]:
-    """Samples by trajectory, and within one by turn."""
-    first: dict[str, int] = {}
-    for index, sample in enumerate(samples):
-        first.setdefault(sample.trajectory, index)
-    return sorted(samples, key=lambda sample: (first[sample.trajectory], sample.turn))
+) -> Report:
+    """Ask every sample that `file` does not hold as finished: by the rules of `running.run_samples`."""
+    return await run_samples(
+        samples,
+        file,
+        Prediction,
+        verb="infer",
+        work=predictor.predict,
+        record=prediction_record,
+        concurrency=concurrency,
+        on_done=on_done,
+    )
 
 
 def prediction_record(sample: Sample, prediction: Prediction) -> dict[str, Any]:
@@ -385,16 +321,14 @@ def read_prediction(sample: Sample) -> Prediction:
 
     Raises InputError for a line without one.
     """
-    told = (sample.raw.get("worldlm") or {}).get("prediction")
+    prediction = line_done(sample.place, sample.raw, "prediction", Prediction)
     gen = sample.raw.get("gen")
-    if told is not None:
-        try:
-            prediction = Prediction.model_validate({**told, "gen": gen})
-        except ValidationError as error:
-            raise InputError(f"{sample.place}: sample {sample.id}: worldlm.prediction.{describe(error)}") from error
+    if prediction is not None:
         if prediction.digest != sample.digest:
             raise InputError(f"{sample.place}: sample {sample.id} is not what was asked: its texts were changed since")
-        return prediction
+        if gen is not None and not isinstance(gen, str):
+            raise InputError(f"{sample.place}: sample {sample.id}: gen is {gen!r}, and a reply is a text or null")
+        return prediction.model_copy(update={"gen": gen})
     if "gen" not in sample.raw:
         raise InputError(f"{sample.place}: sample {sample.id} has no 'gen': it is a sample, and no prediction")
     asked = Prediction(digest=sample.digest, settings="")

@@ -4,28 +4,22 @@ A judged file holds everything that its scores are made of (the verification, ev
 reply), so that figures are made anew without a call. A judge that cannot be read, or reached, leaves no number.
 """
 
-import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import ConfigDict, ValidationError
-
-from worldlm.bench.infer import Prediction, in_order, read_prediction
+from worldlm.bench.infer import Prediction, read_prediction
 from worldlm.bench.results import JudgingSettings
-from worldlm.bench.running import Watch, run_grouped
-from worldlm.bench.runs import RunFile, last_lines, with_ours
-from worldlm.bench.samples import OURS, Sample, parse_record
-from worldlm.core.errors import InputError, WorldlmError
-from worldlm.core.jsonl import describe
+from worldlm.bench.running import Report, run_samples
+from worldlm.bench.runs import Done, RunFile, last_samples, line_done, with_ours
+from worldlm.bench.samples import Sample
+from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Model
 from worldlm.core.text import canonical_json, digest
-from worldlm.core.types import DOMAIN_NAMES, NO_USAGE, Text, Usage, Value
-from worldlm.data.formats import RecordError
+from worldlm.core.types import DOMAIN_NAMES, NO_USAGE, Usage
 from worldlm.domains import get_domain
 from worldlm.judge.panel import Panel, judge_panel
 from worldlm.judge.rubric import RUBRIC_VERSION, JudgeSettings, rubric_hash
@@ -45,25 +39,21 @@ PUBLIC_KEYS = (
 """What the public format says of a judged sample."""
 
 
-class Judged(Value):
-    """What came of judging one prediction."""
+class Judged(Done):
+    """What came of judging one prediction. The digest is of the sample and of what was predicted."""
 
-    digest: Text
-    """Of the sample and of what was predicted."""
-    settings: Text
     outcome: Outcome = Outcome.OK
     """OK: it has what was asked for. Otherwise the prediction's own failure, or the judges'."""
-    detail: Text | None = None
-
-    model_config = ConfigDict(extra="ignore")
 
     @property
     def usage(self) -> Usage:
         """What the judges took."""
         return NO_USAGE
 
-
-J = TypeVar("J", bound=Judged)
+    @property
+    def of_sample(self) -> bool:
+        """A judge that fails at one prediction may well fail at all."""
+        return False
 
 
 class Judgement(Judged):
@@ -91,8 +81,6 @@ class Judging:
     judges: Sequence[Model] = ()
     settings: JudgeSettings = field(default_factory=JudgeSettings)
     repeats: int = 1
-    structured: bool = False
-    """Whether the judges' servers are asked for JSON by a schema (`bench.structured`)."""
 
     @property
     def identity(self) -> JudgingSettings:
@@ -104,7 +92,7 @@ class Judging:
             rules=VERSION if self.rules else None,
             rubric=f"rubric/{RUBRIC_VERSION} {wording}",
             judges=tuple(judge.name for judge in self.judges),
-            structured=self.structured,
+            structured=self.settings.structured,
             repeats=self.repeats,
             sampling=self.settings.sampling,
             context=self.settings.context,
@@ -115,12 +103,7 @@ class Judging:
 
 def predictions(path: Path) -> Iterator[tuple[Sample, Prediction]]:
     """The samples of a file of predictions, each with its last prediction. Raises InputError naming file and line."""
-    for place, value in last_lines(path):
-        try:
-            sample = parse_record(value, place)
-        except RecordError as error:
-            raise InputError(f"{place}: {error}; mend or remove that line") from error
-        yield sample, read_prediction(sample)
+    return ((sample, read_prediction(sample)) for sample in last_samples(path))
 
 
 def prediction_digest(sample: Sample, prediction: Prediction) -> str:
@@ -144,17 +127,6 @@ async def score_one(sample: Sample, prediction: Prediction, judging: Judging) ->
     return made.model_copy(update=told)
 
 
-@dataclass
-class JudgeReport:
-    """What a run did."""
-
-    planned: int
-    already: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    usage: Usage = NO_USAGE
-    seconds: float = 0.0
-
-
 async def judge_all(
     judged: Sequence[tuple[Sample, Prediction]],
     judging: Judging,
@@ -162,16 +134,17 @@ async def judge_all(
     *,
     concurrency: int,
     on_done: Callable[[Sample, Judgement], None] | None = None,
-) -> JudgeReport:
+) -> Report:
     """Score every prediction that `file` does not hold as scored, `concurrency` at a time; each is one flushed line.
 
     Raises WorldlmError with the judge's own words when nothing is answered any more, and when the budget is spent.
     """
     by_key = {sample.key: prediction for sample, prediction in judged}
-    return await judge_each(
+    return await run_samples(
         [sample for sample, _ in judged],
         file,
         Judgement,
+        verb="judge",
         digest_of=lambda sample: prediction_digest(sample, by_key[sample.key]),
         asks=lambda sample: by_key[sample.key].observation is not None,
         work=lambda sample: score_one(sample, by_key[sample.key], judging),
@@ -179,56 +152,6 @@ async def judge_all(
         concurrency=concurrency,
         on_done=on_done,
     )
-
-
-async def judge_each(
-    samples: Sequence[Sample],
-    file: RunFile,
-    kind: type[J],
-    *,
-    digest_of: Callable[[Sample], str],
-    asks: Callable[[Sample], bool],
-    work: Callable[[Sample], Awaitable[J]],
-    record: Callable[[Sample, J], dict[str, Any]],
-    concurrency: int,
-    on_done: Callable[[Sample, J], None] | None = None,
-) -> JudgeReport:
-    """Do `work` for every sample that `file` does not hold as finished, `concurrency` at a time.
-
-    Each is one flushed line (`record`), and what `work` raises is that one's failure, a `kind`. `asks` tells whether a
-    judge is asked about a sample at all. Raises WorldlmError with the judge's own words when nothing is answered any
-    more, and when the budget is spent.
-    """
-    todo = [sample for sample in in_order(samples) if not file.is_finished(sample.key, digest_of(sample))]
-    report = JudgeReport(planned=len(samples), already=len(samples) - len(todo))
-    watch = Watch("predictions", len(todo), already=report.already)
-
-    async def isolated(sample: Sample) -> J:
-        try:
-            return await work(sample)
-        except Exception as error:  # one prediction, one failure: the others go on
-            words = str(error) if isinstance(error, WorldlmError) else f"{type(error).__name__}: {error}"
-            return kind(digest=digest_of(sample), settings="", outcome=Outcome.INFRASTRUCTURE_FAILED, detail=words)
-
-    def done(sample: Sample, judged: J) -> None:
-        asked = asks(sample)
-        if judged.outcome is not Outcome.BUDGET_EXHAUSTED or not asked:
-            file.add(record(sample, judged.model_copy(update={"settings": file.settings})))
-            report.outcomes[judged.outcome.value] += 1
-            report.usage += judged.usage
-            if on_done:
-                on_done(sample, judged)
-        if asked:
-            watch.see(judged.outcome, judged.detail)
-
-    started = time.perf_counter()
-    try:
-        await run_grouped(todo, isolated, done, group_of=lambda sample: sample.trajectory, concurrency=concurrency)
-    finally:
-        report.seconds = time.perf_counter() - started
-        if todo:
-            file.add_seconds("judge", report.seconds)
-    return report
 
 
 def judged_record(sample: Sample, prediction: Prediction, judgement: Judgement) -> dict[str, Any]:
@@ -261,13 +184,7 @@ def _words(panel: Panel) -> dict[str, str]:
 
 def read_judgement(sample: Sample) -> Judgement | None:
     """The judgement that a line holds; None where it holds none of ours. Raises InputError for one that is broken."""
-    told = (sample.raw.get(OURS) or {}).get("judgement")
-    if told is None:
-        return None
-    try:
-        return Judgement.model_validate(told)
-    except ValidationError as error:
-        raise InputError(f"{sample.place}: sample {sample.id}: {OURS}.judgement.{describe(error)}") from error
+    return line_done(sample.place, sample.raw, "judgement", Judgement)
 
 
 def public_grades(sample: Sample) -> dict[str, float] | None:

@@ -11,11 +11,9 @@ from statistics import fmean
 
 from worldlm.bench.infer import observed
 from worldlm.bench.judging import public_grades
-from worldlm.bench.runs import last_lines
-from worldlm.bench.samples import parse_record
+from worldlm.bench.runs import last_samples
 from worldlm.core.errors import InputError
 from worldlm.core.types import DOMAIN_NAMES, Text, Value
-from worldlm.data.formats import RecordError
 from worldlm.domains.reply import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
 from worldlm.judge.score import percent
 from worldlm.judge.verifiers import VERSION, verify
@@ -58,11 +56,7 @@ class PublicScores(Value):
 def score_public(path: Path) -> PublicScores:
     """Score a file of predictions or of scores the public way. Raises InputError that names file, line and key."""
     rows: dict[str, list[tuple[float | None, float | None]]] = {}
-    for place, value in last_lines(path):
-        try:
-            sample = parse_record(value, place)
-        except RecordError as error:
-            raise InputError(f"{place}: {error}; mend or remove that line") from error
+    for sample in last_samples(path):
         grades = public_grades(sample)
         gen = sample.raw.get("gen")
         text = read_reply_public(gen) if isinstance(gen, str) else ""

@@ -1,13 +1,18 @@
 """The one loop that asks many samples: bounded, in an order that a prefix cache likes, stopped where it is no use."""
 
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import anyio
 
+from worldlm.bench.runs import RunFile
+from worldlm.bench.samples import Sample
 from worldlm.core.errors import WorldlmError
 from worldlm.core.outcomes import Outcome
+from worldlm.core.types import NO_USAGE, Usage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -98,3 +103,99 @@ class Watch:
                 f"stopped: no answer for {self._streak} {self._what} in a row; the last: "
                 f"{detail or 'no detail given'}; run it again to go on"
             )
+
+
+class _Result(Protocol):
+    """What came of one sample: a `runs.Done`, and what it took."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def detail(self) -> str | None: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def of_sample(self) -> bool:
+        """Whether the failure is this one sample's, so that others may well go through."""
+        ...
+
+    def model_copy(self, *, update: dict[str, Any]) -> Any: ...
+
+
+S = TypeVar("S", bound=_Result)
+
+
+@dataclass
+class Report:
+    """What a run did."""
+
+    planned: int
+    already: int = 0
+    """Finished before."""
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Of the samples that were asked now."""
+    usage: Usage = NO_USAGE
+    seconds: float = 0.0
+
+
+def in_order(samples: Sequence[Sample]) -> list[Sample]:
+    """Samples by trajectory, and within one by turn."""
+    first: dict[str, int] = {}
+    for index, sample in enumerate(samples):
+        first.setdefault(sample.trajectory, index)
+    return sorted(samples, key=lambda sample: (first[sample.trajectory], sample.turn))
+
+
+async def run_samples(
+    samples: Sequence[Sample],
+    file: RunFile,
+    kind: Callable[..., S],
+    *,
+    verb: Literal["infer", "judge"],
+    work: Callable[[Sample], Awaitable[S]],
+    record: Callable[[Sample, S], dict[str, Any]],
+    digest_of: Callable[[Sample], str] = lambda sample: sample.digest,
+    asks: Callable[[Sample], bool] = lambda sample: True,
+    concurrency: int,
+    on_done: Callable[[Sample, S], None] | None = None,
+) -> Report:
+    """Do `work` for every sample that `file` does not hold as finished, `concurrency` at a time.
+
+    Each is one flushed line (`record`). Samples of one trajectory go one after another, so that a server's prefix cache
+    pays. What `work` raises is that one sample's failure, a `kind`. `asks` tells whether a service is asked about a
+    sample at all. Raises WorldlmError with the service's own words when nothing is answered any more, and when the
+    budget is spent: what was answered is in the file.
+    """
+    todo = [sample for sample in in_order(samples) if not file.is_finished(sample.key, digest_of(sample))]
+    report = Report(planned=len(samples), already=len(samples) - len(todo))
+    watch = Watch("samples" if verb == "infer" else "predictions", len(todo), already=report.already)
+
+    async def isolated(sample: Sample) -> S:
+        try:
+            return await work(sample)
+        except Exception as error:  # one sample, one failure: the others go on
+            words = str(error) if isinstance(error, WorldlmError) else f"{type(error).__name__}: {error}"
+            return kind(digest=digest_of(sample), settings="", outcome=Outcome.INFRASTRUCTURE_FAILED, detail=words)
+
+    def done(sample: Sample, result: S) -> None:
+        asked = asks(sample)
+        if result.outcome is not Outcome.BUDGET_EXHAUSTED or not asked:
+            file.add(record(sample, result.model_copy(update={"settings": file.settings})))
+            report.outcomes[result.outcome.value] += 1
+            report.usage += result.usage
+            if on_done:
+                on_done(sample, result)
+        if asked:
+            watch.see(result.outcome, result.detail, of_service=not result.of_sample)
+
+    started = time.perf_counter()
+    try:
+        await run_grouped(todo, isolated, done, group_of=lambda sample: sample.trajectory, concurrency=concurrency)
+    finally:
+        report.seconds = time.perf_counter() - started
+        if todo:
+            file.add_seconds(verb, report.seconds)
+    return report

@@ -8,17 +8,18 @@ are the same; how many ran at once is no part of them.
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from worldlm.bench.results import InferSettings, JudgingSettings, write_whole
-from worldlm.bench.samples import OURS, Sample, read_lines
+from worldlm.bench.samples import OURS, Sample, parse_record, read_lines
 from worldlm.core.errors import InputError
 from worldlm.core.jsonl import JsonlWriter, describe
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import canonical_json, digest
 from worldlm.core.types import DomainName, Text, Value
+from worldlm.data.formats import RecordError
 
 Stage = Literal["prediction", "judgement", "choice"]
 """Of which a line tells: the key under `worldlm`."""
@@ -76,7 +77,10 @@ class Done(Value):
     digest: Text
     """Of what was asked."""
     settings: Text
+    """Hash of the settings under which it was."""
     outcome: Outcome
+    detail: Text | None = None
+    """On a failure: what went wrong, in the server's words where it has some."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -84,6 +88,11 @@ class Done(Value):
     def is_final(self) -> bool:
         """Whether asking again would be another throw of the dice: it was answered, or the model itself failed."""
         return self.outcome is Outcome.OK or self.outcome.is_models_fault
+
+
+D = TypeVar("D", bound=Done)
+NOT_THERE = "the file has no line of it: the run was stopped before"
+"""The detail of a sample that was planned and has no line."""
 
 
 def settings_hash(settings: InferSettings | JudgingSettings) -> str:
@@ -179,7 +188,7 @@ class RunFile:
     def _read(self, *, retry_failed: bool) -> dict[str, str]:
         finished: dict[str, str] = {}
         for place, value in read_lines(self.path):
-            key, done = line_key(place, value), line_done(place, value, self.stage)
+            key, done = line_key(place, value), line_done(place, value, self.stage, Done)
             if done is None or done.settings != self.settings:
                 raise InputError(f"{place}: this line was not made with these settings; choose another file")
             finished.pop(key, None)
@@ -195,27 +204,35 @@ def line_key(place: str, value: Any) -> str:
     return f"{value['task']}/{value['id']}"
 
 
-def line_done(place: str, value: dict[str, Any], stage: Stage) -> Done | None:
-    """How a line's sample came out; None where the line does not say so (it is somebody else's)."""
+def line_done(place: str, value: dict[str, Any], stage: Stage, kind: type[D]) -> D | None:
+    """What a line says of a stage; None where it says nothing (it is somebody else's). Raises InputError."""
     ours = value.get(OURS)
     told = ours.get(stage) if isinstance(ours, dict) else None
     if told is None:
         return None
     try:
-        return Done.model_validate(told)
+        return kind.model_validate(told)
     except ValidationError as error:
-        raise InputError(f"{place}: {OURS}.{stage}.{describe(error)}") from error
+        raise InputError(
+            f"{place}: sample {value.get('id')}: {OURS}.{stage}.{describe(error)}; mend or remove that line"
+        ) from error
 
 
-def last_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Place and value of each sample's last line, in the order of the file. One line is held at a time."""
+def last_samples(path: Path) -> Iterator[Sample]:
+    """Each sample of a file with its last line, in the order of the file. One line is held at a time.
+
+    Raises InputError naming file and line.
+    """
     last: dict[str, str] = {}
     for place, value in read_lines(path):
         last[line_key(place, value)] = place
     keep = set(last.values())
     for place, value in read_lines(path):
         if place in keep:
-            yield place, value
+            try:
+                yield parse_record(value, place)
+            except RecordError as error:
+                raise InputError(f"{place}: {error}; mend or remove that line") from error
 
 
 def with_ours(record: dict[str, Any], **more: Any) -> dict[str, Any]:

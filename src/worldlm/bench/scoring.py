@@ -18,12 +18,11 @@ from worldlm.bench.results import (
     Results,
     SampleResult,
 )
-from worldlm.bench.runs import Manifest, Planned, last_lines, read_manifest
-from worldlm.bench.samples import Sample, benchmark_digest, parse_record
+from worldlm.bench.runs import NOT_THERE, Manifest, Planned, last_samples, read_manifest
+from worldlm.bench.samples import Sample, benchmark_digest
 from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import NO_USAGE
-from worldlm.data.formats import RecordError
 from worldlm.domains import get_domain
 from worldlm.judge.blend import SHARE, blend
 from worldlm.judge.panel import Panel, same_family
@@ -32,7 +31,6 @@ from worldlm.judge.verifiers import VERSION, verify
 
 WORST = 3
 """Samples of each domain that are kept with their texts."""
-NOT_THERE = "the file has no line of it: the run was stopped before"
 
 _DEFINITIONS: dict[MetricName, str] = {
     "rules": "how much of the prediction is as in the real observation, by the rules of its domain; 100: all of it",
@@ -109,11 +107,7 @@ def _judging(manifest: Manifest | None, collected: "_Collected") -> JudgingSetti
 
 def scored_lines(path: Path) -> Iterator[tuple[Sample, Prediction, Judgement | None]]:
     """Each sample of a file with its prediction and, where it was judged, the judgement."""
-    for place, value in last_lines(path):
-        try:
-            sample = parse_record(value, place)
-        except RecordError as error:
-            raise InputError(f"{place}: {error}; mend or remove that line") from error
+    for sample in last_samples(path):
         yield sample, read_prediction(sample), read_judgement(sample)
 
 

@@ -13,7 +13,6 @@ from worldlm.bench.build import BuildPlan, build
 from worldlm.bench.choosing import CHOICE_PROTOCOLS, count_choices, is_choices, write_choice_results
 from worldlm.bench.compare import compare
 from worldlm.bench.infer import (
-    InferReport,
     Predictor,
     default_words,
     environment_predictor,
@@ -27,6 +26,7 @@ from worldlm.bench.results import (
     read_results,
     write_results,
 )
+from worldlm.bench.running import Report
 from worldlm.bench.runs import Manifest, RunFile, plan
 from worldlm.bench.samples import Sample, benchmark_digest, load_samples
 from worldlm.bench.scoring import WORST, score
@@ -236,7 +236,7 @@ def _infer(
     max_tokens: int | None,
     retry_failed: bool,
     as_json: bool,
-) -> InferReport:
+) -> Report:
     requests, options = at_once(options, concurrency)
     domains = {sample.domain for sample in samples}
     chosen, how = build_model(options, get_domain(domains.pop() if len(domains) == 1 else "mcp"))
@@ -251,7 +251,7 @@ def _infer(
         planned=plan(samples),
     )
 
-    async def work(signals: object) -> InferReport:
+    async def work(signals: object) -> Report:
         async with closing(chosen):
             with (
                 RunFile(output, "prediction", manifest, retry_failed=retry_failed) as file,

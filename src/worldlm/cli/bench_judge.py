@@ -17,13 +17,13 @@ from worldlm.bench.choosing import (
     write_choice_results,
 )
 from worldlm.bench.infer import Prediction
-from worldlm.bench.judging import JudgeReport, Judging, judge_all, predictions
+from worldlm.bench.judging import Judging, judge_all, predictions
 from worldlm.bench.results import JudgingSettings, write_whole
+from worldlm.bench.running import Report
 from worldlm.bench.runs import Manifest, RunFile, plan, read_manifest
 from worldlm.bench.samples import Sample, benchmark_digest
-from worldlm.bench.structured import StructuredJudge
 from worldlm.cli.bench_run import at_once, told_when_stopped
-from worldlm.cli.build import ModelOptions, build_bare, build_model, closing, wrapped
+from worldlm.cli.build import ModelOptions, build_model, closing
 from worldlm.cli.console import note, progress, show, show_json, show_rows
 from worldlm.cli.signals import run as run_async
 from worldlm.core.errors import InputError, WorldlmError
@@ -35,8 +35,7 @@ from worldlm.judge.audit import AuditReport
 from worldlm.judge.audit import audit as audit_judges
 from worldlm.judge.calibration import CalibrationItem, load_calibration
 from worldlm.judge.rubric import JudgeSettings
-from worldlm.judge.verdicts import CHOICE_FORMAT, SCORES_FORMAT
-from worldlm.models import CachedModel, parse_spec
+from worldlm.models import CachedModel
 
 QUESTIONS = 6
 """Of each domain: what an audit asks about unless told otherwise."""
@@ -66,12 +65,7 @@ class JudgeOptions:
     def settings(self) -> JudgeSettings:
         """How they are asked."""
         sampling = Sampling(temperature=self.temperature, max_tokens=min(4096, self.context // 2))
-        return JudgeSettings(sampling=sampling, context=self.context, seed=self.seed)
-
-    @property
-    def by_schema(self) -> bool:
-        """Whether any of them is asked for JSON by a schema: only servers can be."""
-        return self.structured and any(parse_spec(spec).kind == "openai" for spec in self.specs)
+        return JudgeSettings(sampling=sampling, context=self.context, structured=self.structured, seed=self.seed)
 
     def build(self, concurrency: int | None, cache: Path | None = None) -> tuple[list[Model], int]:
         """The models, and how many predictions are judged at once. `cache`: where no other was named."""
@@ -87,20 +81,9 @@ class JudgeOptions:
                 deadline=self.deadline,
             )
             requests, options = at_once(options, concurrency)
-            models.append(_model(options, structured=self.structured))
+            models.append(build_model(options, DOMAINS["mcp"])[0])  # (a domain matters to replays alone)
             least.append(requests)
         return models, min(least, default=concurrency or 1)
-
-
-def _model(options: ModelOptions, *, structured: bool) -> Model:
-    domain = DOMAINS["mcp"]
-    if not structured or parse_spec(options.spec).kind != "openai":
-        return build_model(options, domain)[0]
-    grading, choosing = (
-        build_bare(options, domain, extra_body={"response_format": asked})[0]
-        for asked in (SCORES_FORMAT, CHOICE_FORMAT)
-    )
-    return wrapped(StructuredJudge(grading, choosing), options)
 
 
 @asynccontextmanager
@@ -117,7 +100,7 @@ def _told_of_formats(wanted: JudgeOptions, where: str) -> Iterator[None]:
     try:
         yield
     except WorldlmError as error:
-        if not (wanted.by_schema and _ABOUT_FORMAT.search(str(error))):
+        if not (wanted.structured and _ABOUT_FORMAT.search(str(error))):
             raise
         raise WorldlmError(f"{error}; --no-structured asks judges for plain text{where}") from error
 
@@ -127,7 +110,7 @@ def _told_of_formats(wanted: JudgeOptions, where: str) -> Iterator[None]:
 
 def judge_file(
     source: Path, output: Path, wanted: JudgeOptions, concurrency: int | None, retry_failed: bool, as_json: bool
-) -> JudgeReport:
+) -> Report:
     """Score predictions, by rules and by judges.
 
     Raises InputError for judges or files that cannot be, and WorldlmError when nothing is answered any more.
@@ -141,11 +124,10 @@ def judge_file(
         judges=models,
         settings=wanted.settings,
         repeats=wanted.repeats,
-        structured=wanted.by_schema,
     )
     manifest = _manifest(source, judged, judging.identity)
 
-    async def work(signals: object) -> JudgeReport:
+    async def work(signals: object) -> Report:
         async with _closing(models):
             with (
                 RunFile(output, "judgement", manifest, retry_failed=retry_failed) as file,
@@ -195,7 +177,7 @@ def choose_file(
     concurrency: int | None,
     retry_failed: bool,
     as_json: bool,
-) -> tuple[JudgeReport, ChoiceResults]:
+) -> tuple[Report, ChoiceResults]:
     """Put predictions to a Turing test or a pairwise comparison, and count. Raises as `judge_file`."""
     if not wanted.specs:
         raise InputError(f"--protocol {protocol} needs a --judge")
@@ -209,12 +191,11 @@ def choose_file(
         judges=models,
         settings=wanted.settings,
         repeats=wanted.repeats,
-        structured=wanted.by_schema,
         against=None if against is None else _called(against),
     )
     manifest = _manifest(source, judged, choosing.identity)
 
-    async def work(signals: object) -> JudgeReport:
+    async def work(signals: object) -> Report:
         async with _closing(models):
             with (
                 RunFile(output, "choice", manifest, retry_failed=retry_failed) as file,

@@ -6,14 +6,13 @@ from typing import Any
 
 from worldlm.bench.choosing import ChoiceResults, ChoiceRow, Position
 from worldlm.bench.compare import Comparison, PairedRow
-from worldlm.bench.infer import InferReport
-from worldlm.bench.judging import JudgeReport
 from worldlm.bench.public import PublicMean, PublicScores
 from worldlm.bench.results import Estimate, Failure, Results, Slice, Table
+from worldlm.bench.running import Report
 from worldlm.cli.console import note, show, show_json, show_rows
 
 
-def asked(report: InferReport | JudgeReport) -> str:
+def asked(report: Report) -> str:
     """How asking went, in one line."""
     counts = ", ".join(f"{name} {count}" for name, count in sorted(report.outcomes.items())) or "nothing to do"
     there = f"; {report.already} were there already" if report.already else ""
@@ -25,7 +24,7 @@ def asked(report: InferReport | JudgeReport) -> str:
     )
 
 
-def asked_json(report: InferReport | JudgeReport) -> dict[str, Any]:
+def asked_json(report: Report) -> dict[str, Any]:
     """The same as a JSON object."""
     return {
         "planned": report.planned,
@@ -153,7 +152,7 @@ def _paired_row(row: PairedRow) -> tuple[str, ...]:
     )
 
 
-def show_choices(results: ChoiceResults, as_json: bool, report: JudgeReport | None = None) -> None:
+def show_choices(results: ChoiceResults, as_json: bool, report: Report | None = None) -> None:
     """A Turing test or a comparison, domain by domain, and how its judges go by position."""
     if as_json:
         told = asked_json(report) if report else {}

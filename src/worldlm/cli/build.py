@@ -1,11 +1,10 @@
 """The model of a verb, chosen from what was typed and what the environment holds."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from worldlm.cli.console import note, transfer
 from worldlm.core.protocols import Closes, Model
@@ -37,17 +36,9 @@ def build_model(options: ModelOptions, domain: Domain) -> tuple[Model, Profile]:
 
     Blocks, so that Ctrl-C ends a download; call it before any asynchronous work.
     """
-    model, profile = build_bare(options, domain)
-    return wrapped(model, options), profile
-
-
-def build_bare(
-    options: ModelOptions, domain: Domain, *, extra_body: Mapping[str, Any] | None = None
-) -> tuple[Model, Profile]:
-    """The same with nothing round it. `extra_body` goes with every request to a server."""
     spec = parse_spec(options.spec)
     with transfer(lambda: note("The embedded model's weights are not here yet: fetching them, once.")) as progress:
-        return build(
+        model, profile = build(
             spec,
             profile=options.profile,
             api_key=os.environ.get("WORLDLM_API_KEY") or os.environ.get("OPENAI_API_KEY"),
@@ -56,14 +47,9 @@ def build_bare(
             lora=options.lora,
             slots=options.slots,
             deadline_s=options.deadline,
-            extra_body=extra_body,
             progress=progress,
             write_observation=domain.write_observation,
         )
-
-
-def wrapped(model: Model, options: ModelOptions) -> Model:
-    """A model with what the options put round it."""
     # From the inside out: what the cache answers costs nothing, and a recording holds every answer.
     if options.budget_tokens is not None:
         model = BudgetModel(model, tokens=options.budget_tokens)
@@ -71,7 +57,7 @@ def wrapped(model: Model, options: ModelOptions) -> Model:
         model = CachedModel(model, options.cache)
     if options.record is not None:
         model = RecordingModel(model, options.record)
-    return model
+    return model, profile
 
 
 @asynccontextmanager

@@ -205,6 +205,8 @@ class Sampling(Value):
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = None
     stop: tuple[Text, ...] = ()
+    response_format: JsonObject | None = None
+    """The form of the reply, as OpenAI's protocol has it (a JSON schema). What cannot hold to one answers freely."""
 
 
 Finish: TypeAlias = Literal["stop", "length", "context_overflow", "refused", "error"]

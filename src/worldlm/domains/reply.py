@@ -7,10 +7,12 @@ nothing inside the tag is ever stripped; without a tag the rest is the answer; t
 is CUT_OFF, even if a draft of an answer stands in it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import Completion, Delta
+from worldlm.domains.delta import DeltaError, bases, is_delta, read_delta
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<predicted_observation>", "</predicted_observation>"
@@ -53,6 +55,21 @@ def read_reply(completion: Completion) -> Reply:
     if not rest.strip():
         return Reply(None, Outcome.MODEL_FAILED, thinking, "the reply holds no answer")
     return Reply(rest.lstrip("\n") if inside else rest, thinking=thinking)
+
+
+def whole_state(reply: Reply, states: Sequence[str], shown: int) -> Reply:
+    """The reply with the state that it stands for, where its text is a delta; any other reply as it is.
+
+    `states` are those of the session, of which a delta may name the first and the `shown` newest (`delta.bases`). A
+    delta that does not apply is a failure of the model.
+    """
+    text = (reply.text or "").strip("\n")
+    if not is_delta(text):
+        return reply
+    try:
+        return Reply(read_delta(text, bases(states, shown)), thinking=reply.thinking)
+    except DeltaError as error:
+        return Reply(None, Outcome.MODEL_FAILED, reply.thinking, f"not a delta that applies: {error}")
 
 
 def _split_thinking(text: str) -> tuple[list[str], str | None]:

@@ -22,7 +22,7 @@ from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import CountsTokens, Model
 from worldlm.core.text import derive_seed, digest, estimate_tokens
-from worldlm.core.types import NO_USAGE, Completion, Message, Sampling, Usage, Value, history_turns
+from worldlm.core.types import NO_USAGE, Completion, JsonObject, Message, Sampling, Usage, Value, history_turns
 from worldlm.domains import get_domain
 from worldlm.domains.render import world_sections
 from worldlm.judge.question import Question
@@ -49,6 +49,8 @@ class JudgeSettings(Value):
     """Tokens that prompt and reply may fill together. Longer material is shortened, by the rule above."""
     attempts: int = Field(default=3, ge=1, le=8)
     """Calls for one verdict: after a reply that cannot be read the judge is asked again, with the reason."""
+    structured: bool = False
+    """Whether verdicts are asked for by a JSON schema. Replies are read the same way, with or without."""
     seed: int = 0
 
 
@@ -181,13 +183,15 @@ async def ask(
     *,
     system: str,
     closing: str,
+    form: JsonObject,
     read: Callable[[str, Material], T],
     sample: int = 0,
 ) -> tuple[Answer[T], Material]:
     """Ask `model` for a verdict on `answers`, at most `settings.attempts` times, and read it.
 
-    `closing` is the prompt that says what a verdict looks like (`{code}` in it); `read` takes the reply and the
-    material and raises UnreadableError. A prompt that the server finds too long is tried again in half the room.
+    `closing` is the prompt that says what a verdict looks like (`{code}` in it), and `form` the same as a
+    `response_format`; `read` takes the reply and the material and raises UnreadableError. A prompt that the server
+    finds too long is tried again in half the room.
     Raises InputError when the settings leave no room at all.
     """
     count = model.count_tokens if isinstance(model, CountsTokens) else estimate_tokens
@@ -199,15 +203,16 @@ async def ask(
             "use a judge with a larger context, or lower its max_tokens"
         )
     salt = f"{settings.seed}/{sample}"
+    sampling = settings.sampling.model_copy(update={"response_format": form if settings.structured else None})
     material = show(question, answers, room, count, salt)
     usage, raw, served, again = NO_USAGE, None, "", ""
     outcome, detail = Outcome.JUDGE_FAILED, ""
     for attempt in range(settings.attempts):
-        form = closing.format(code=material.code)
-        prompt = "\n\n".join(filter(None, (material.text, "# Your verdict", form, again)))
+        due = closing.format(code=material.code)
+        prompt = "\n\n".join(filter(None, (material.text, "# Your verdict", due, again)))
         completion = await model.complete(
             [Message(role="system", content=system), Message(role="user", content=prompt)],
-            settings.sampling.model_copy(update={"seed": derive_seed(salt, material.code, str(attempt))}),
+            sampling.model_copy(update={"seed": derive_seed(salt, material.code, str(attempt))}),
         )
         usage += completion.usage
         raw, served = completion.text or raw, completion.model or served

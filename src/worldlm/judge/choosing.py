@@ -18,7 +18,7 @@ from worldlm.core.types import NO_USAGE, Text, Usage, Value
 from worldlm.judge.agreement import wilson
 from worldlm.judge.asking import JudgeSettings, about, ask, read_prompt
 from worldlm.judge.question import Question
-from worldlm.judge.verdicts import read_choice
+from worldlm.judge.verdicts import CHOICE_FORMAT, read_choice
 
 TIE = "tie"
 Position: TypeAlias = Literal["first", "second"]
@@ -86,6 +86,7 @@ async def choose(
         shown,
         system=read_prompt(prompt),
         closing=read_prompt("choice.txt"),
+        form=CHOICE_FORMAT,
         read=lambda reply, material: read_choice(reply, material.code, quotable=material.quotable),
         sample=sample,
     )

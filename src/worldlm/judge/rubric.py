@@ -12,7 +12,7 @@ from worldlm.domains import get_domain
 from worldlm.judge.asking import JudgeSettings, Material, about, ask, prompt_digest, read_prompt
 from worldlm.judge.question import Question
 from worldlm.judge.score import FLOOR, Score, Verdict
-from worldlm.judge.verdicts import read_scores
+from worldlm.judge.verdicts import SCORES_FORMAT, read_scores
 
 RUBRIC_VERSION = 1
 EMPTY = "the prediction is empty"
@@ -54,6 +54,7 @@ async def judge(
         {"reference": truth, "prediction": predicted},
         system=rubric(question.domain),
         closing=read_prompt("verdict.txt"),
+        form=SCORES_FORMAT,
         read=_read,
         sample=sample,
     )

@@ -225,8 +225,8 @@ SCORES_FORMAT = _format(
         "code": _TEXT,
     },
 )
-"""A `response_format` for judges with structured output: `OpenAIModel(…, extra_body={"response_format": …})`. A server
-that refuses it is asked without, by that model's own rule, and its replies are read all the same."""
+"""The `response_format` of a verdict (`JudgeSettings.structured`). A server that refuses it is asked without, by its
+model's own rule, and its replies are read all the same."""
 
 CHOICE_FORMAT = _format("choice", {"reason": _TEXT, "choice": {"type": "string", "enum": list(CHOICES)}, "code": _TEXT})
 """The same for the two protocols that choose between two answers."""

@@ -1,10 +1,10 @@
 """The models that have a name, and how `--model` is read and built."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from worldlm.core.errors import InputError, SetupError, nearest, user_path
 from worldlm.core.protocols import Model
@@ -134,7 +134,6 @@ def build(
     threads: int | None = None,
     concurrency: int | None = None,
     deadline_s: float = 600.0,
-    extra_body: Mapping[str, Any] | None = None,
     progress: weights.Progress | None = None,
     write_observation: Callable[[Observation], str] | None = None,
 ) -> tuple[Model, Profile]:
@@ -142,7 +141,7 @@ def build(
 
     `profile` names another than the model's own. `deterministic` asks for temperature 0 (and, of an embedded
     model, for its deterministic mode). `lora`, `slots` and `threads` are for embedded models, `api_key`,
-    `concurrency`, `deadline_s` and `extra_body` for servers, `write_observation` for replays of trajectories.
+    `concurrency` and `deadline_s` for servers, `write_observation` for replays of trajectories.
     Missing weights of the default model are fetched, unless `offline`.
     Raises InputError, or SetupError with the cure.
     """
@@ -159,9 +158,7 @@ def build(
     if spec.kind == "replay":
         return ReplayModel.load(user_path(spec.target), write_observation=write_observation), chosen
     if spec.kind == "openai":
-        server = OpenAIModel(
-            spec.target, spec.url, api_key, concurrency=concurrency, deadline_s=deadline_s, extra_body=extra_body
-        )
+        server = OpenAIModel(spec.target, spec.url, api_key, concurrency=concurrency, deadline_s=deadline_s)
         return server, chosen
     if spec.target:
         path, label = _gguf(user_path(spec.target)), None

@@ -26,10 +26,9 @@ from worldlm.core.types import (
     Turn,
     World,
 )
-from worldlm.domains.delta import DeltaError, bases, is_delta, read_delta
 from worldlm.domains.domain import Domain
 from worldlm.domains.render import Conversation, asks_deltas, prompt_hash
-from worldlm.domains.reply import Reply, ReplyStream, read_reply
+from worldlm.domains.reply import Reply, ReplyStream, read_reply, whole_state
 
 _GONE = "the episode was closed, or another one begun, while this step ran"
 _WHOLE = "\n\n(Write the whole observation, not a delta.)"
@@ -240,8 +239,8 @@ class SimulatedEnvironment:
                     continue
                 break
             reply = read_reply(completion)
-            if deltas and reply.text is not None and is_delta(reply.text.strip("\n")):
-                reply = self._whole(reply, len(messages) // 2 - 1)
+            if deltas and reply.text is not None:
+                reply = whole_state(reply, self._states(), len(messages) // 2 - 1)
                 if reply.text is None and asked == action:
                     asked += _WHOLE  # once
                     continue
@@ -264,16 +263,10 @@ class SimulatedEnvironment:
             usage=usage,
         )
 
-    def _whole(self, reply: Reply, shown: int) -> Reply:
-        """The state that a delta stands for; its base must be the first or that of one of the `shown` newest turns."""
-        assert reply.text is not None
+    def _states(self) -> list[str]:
         assert self._initial is not None
         seen = [self._initial, *(turn.observation for turn in self._turns)]
-        states = [self._domain.write_observation(observation) for observation in seen if observation is not None]
-        try:
-            return Reply(read_delta(reply.text.strip("\n"), bases(states, shown)), thinking=reply.thinking)
-        except DeltaError as error:
-            return Reply(None, Outcome.MODEL_FAILED, reply.thinking, f"not a delta that applies: {error}")
+        return [self._domain.write_observation(observation) for observation in seen if observation is not None]
 
     def _observe(self, call: ToolCall, reply: Reply) -> tuple[Reply, Observation | None]:
         assert reply.text is not None

@@ -142,14 +142,12 @@ class _Change:
 
 
 def _form(screens: Screens, truth: str, said: str) -> float:
-    kept = _rules(screens, said)
-    if kept is None:
-        return 1.0 if _rules(screens, truth) is None else 0.0
-    broken = [name for name, passed in kept.items() if not passed]
-    if not broken:
+    """Whether it can be read as far as the real one can. All or nothing: else a fault might pay for another."""
+    real = _rules(screens, truth)
+    if real is None:
         return 1.0
-    real = _rules(screens, truth) or {}
-    return 1 - sum(real.get(name, True) for name in broken) / len(kept)
+    kept = _rules(screens, said)
+    return float(kept is not None and all(passed or not real.get(name, True) for name, passed in kept.items()))
 
 
 def _rules(screens: Screens, text: str) -> Mapping[str, bool] | None:
