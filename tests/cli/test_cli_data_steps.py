@@ -71,13 +71,13 @@ def test_a_mixture_of_records_and_documents(cli: Cli, corpus: Path, tmp_path: Pa
     ("arguments", "message"),
     [
         (("dedup", "CORPUS", "CORPUS"), "is there already"),
-        (("filter", "CORPUS", "OUT", "--config", "BAD"), "min_turnz: Extra inputs are not permitted"),
+        (("filter", "CORPUS", "OUT", "--config", "BAD"), "there is no setting min_turnz; did you mean 'min_turns'"),
         (("split", "CORPUS", "OUT", "--test", "2"), "the options: test: Input should be less than 1"),
         (("decontaminate", "CORPUS", "OUT", "--against", "NONE"), "there is no file or folder"),
         (("decontaminate", "CORPUS", "OUT", "--against", "CORPUS", "--mode", "cutt"), "it is cut or drop"),
         (("decontaminate", "CORPUS", "OUT", "--against", "CORPUS", "--common", "1"), "give 2 or more"),
         (("mix", "OUT", "--config", "NONE"), "cannot read"),
-        (("mix", "OUT", "--config", "BAD"), "sources: Field required"),
+        (("mix", "OUT", "--config", "BAD"), "there is no setting min_turnz; known: repeat, seed, sources"),
         (("mix", "OUT", "--config", "LOST"), "source 'docs': there is no file or folder"),
     ],
 )

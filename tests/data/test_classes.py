@@ -19,10 +19,10 @@ from worldlm.data.classes import (
     default_config,
     features,
     label_turns,
-    load_config,
     said,
     words,
 )
+from worldlm.data.settings import read_settings
 from worldlm.domains import get_domain
 
 TERMINAL = get_domain("terminal")
@@ -171,13 +171,13 @@ def written(tmp_path: Path, change: dict[str, object] | str) -> Path:
         ("seed: 1", "classes: Field required"),
         ("- 1", "no mapping"),
         ("a: [", "not YAML"),
-        ({"sede": 3}, "sede: there is no such key; did you mean 'seed'"),
+        ({"sede": 3}, "there is no setting sede; did you mean 'seed'"),
         ({"classes": [{"name": "echo", "keep": 2}]}, "classes.0.keep"),
         ({"classes": [{"name": "echoes", "keep": 1}]}, "classes.0.name"),
         ({"classes": [{"name": "other", "keep": 1}]}, "there is no class 'retrieval'"),
         (
             {"classes": [{"name": "echo", "keep": 1, "overlap": {"mni": 0.5}}]},
-            "classes.0.overlap.mni: there is no such key; did you mean 'min'",
+            "there is no setting classes.0.overlap.mni; did you mean 'min'",
         ),
         (
             {"classes": [*({"name": name, "keep": 1} for name in TURN_CLASSES), {"name": "echo", "keep": 1}]},
@@ -191,16 +191,16 @@ def written(tmp_path: Path, change: dict[str, object] | str) -> Path:
 )
 def test_a_configuration_that_is_wrong_is_refused(tmp_path: Path, change: dict[str, object] | str, told: str) -> None:
     with pytest.raises(InputError, match=r"masks\.yaml") as caught:
-        load_config(written(tmp_path, change))
+        read_settings(written(tmp_path, change), MaskConfig)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
-    config = load_config(written(tmp_path, {"seed": 7, "per_turn": True}))
+    config = read_settings(written(tmp_path, {"seed": 7, "per_turn": True}), MaskConfig)
     assert (config.seed, config.per_turn, config.classes) == (7, True, default_config().classes)
     with pytest.raises(InputError, match=r"cannot read .*none\.yaml"):
-        load_config(tmp_path / "none.yaml")
+        read_settings(tmp_path / "none.yaml", MaskConfig)
 
 
 def test_what_is_never_trained_and_why() -> None:

@@ -23,8 +23,9 @@ from worldlm.data.realturns.card import BEGIN, END, card_figures, put_card, rend
 from worldlm.data.realturns.card import main as card_main
 from worldlm.data.realturns.choosing import POSITIONS, Candidate, Seen, candidates, choose, with_contents
 from worldlm.data.realturns.parts import asked_turns, overlap, part_figures, read_part, write_part
-from worldlm.data.realturns.recipe import Asking, Recipe, Share, load_recipe
+from worldlm.data.realturns.recipe import Asking, Recipe, Share
 from worldlm.data.report import Losses
+from worldlm.data.settings import read_settings
 from worldlm.data.steps.decontaminate import Leaks
 from worldlm.data.steps.splits import SplitPlan
 
@@ -45,7 +46,7 @@ def found(trajectory: Trajectory, known: Seen, tests: Asking = Asking()) -> tupl
 
 
 def test_the_recipe_of_the_package_is_sound() -> None:
-    recipe = load_recipe(RECIPE)
+    recipe = read_settings(RECIPE, Recipe)
     assert set(recipe.domains) == {"terminal", "swe", "mcp", "search", "web", "os"}
     assert sorted(name for lane in recipe.lane_list() for name in lane) == sorted(recipe.domains)
     assert recipe.tests.least_a >= 100
@@ -76,7 +77,7 @@ def test_a_wrong_recipe_is_refused_by_the_name_of_the_key(change: Any, words: st
     path = tmp_path / "recipe.yaml"
     path.write_text(yaml.safe_dump({**TINY, **change}))
     with pytest.raises(InputError) as refused:
-        load_recipe(path)
+        read_settings(path, Recipe)
     assert words in str(refused.value)
     assert str(path) in str(refused.value)
 
@@ -86,9 +87,9 @@ def test_what_is_no_recipe_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
     with pytest.raises(InputError, match="recipe"):
-        load_recipe(path)
+        read_settings(path, Recipe)
     with pytest.raises(InputError, match="cannot read"):
-        load_recipe(tmp_path / "none.yaml")
+        read_settings(tmp_path / "none.yaml", Recipe)
 
 
 def test_domains_without_a_lane_are_in_the_first() -> None:
@@ -357,7 +358,7 @@ if shipped("a"):
                 assert awb.read(sample, Reading("x", "agentworldbench", "1")) == [trajectory]
 
     def test_as_many_are_shipped_as_the_recipe_wants() -> None:
-        recipe = load_recipe(RECIPE)
+        recipe = read_settings(RECIPE, Recipe)
         a, b = (part_figures(realturns_files(name)) for name in ("a", "b"))
         assert {domain: each["turns"] >= recipe.tests.least_a for domain, each in a.items()} == dict.fromkeys(
             recipe.domains, True

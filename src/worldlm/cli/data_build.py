@@ -10,6 +10,7 @@ from worldlm.cli.console import show, show_json, show_rows
 from worldlm.core.errors import InputError, SetupError
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.data.realturns import RECIPE, TEST_PARTS, shipped
+from worldlm.data.settings import read_settings
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -37,11 +38,11 @@ def build_data(
         from worldlm.cli import data_build_corpus as corpus
         from worldlm.cli import data_build_play as playing
         from worldlm.cli.data_build_stages import Stages
-        from worldlm.data.realturns.recipe import load_recipe
+        from worldlm.data.realturns.recipe import Recipe
         from worldlm.data.steps.pipeline import Execution
     except ModuleNotFoundError as error:
         raise SetupError(f"a build needs the library {error.name}: pip install 'worldlm[data]'") from error
-    recipe = load_recipe(config or RECIPE)
+    recipe = read_settings(config or RECIPE, Recipe)
     brought = {part: shipped(part) for part in TEST_PARTS}
     ready = None if tests or config is not None or not brought["a"] else brought
     sides = playing.sides_of(recipe)

@@ -13,7 +13,7 @@ from worldlm.cli.data_report import MAX_BAD, chained, judge, show_report
 from worldlm.core.errors import InputError, WorldlmError, nearest, user_path
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.core.types import Trajectory, Turn
-from worldlm.data.classes import MaskConfig, TurnLabel, default_config, label_turns, load_config
+from worldlm.data.classes import MaskConfig, TurnLabel, default_config, label_turns
 from worldlm.data.cleaning import KINDS, MAX_TOKENS, Cleaning, Scrubber
 from worldlm.data.cleaning import clean as clean_trajectory
 from worldlm.data.exporting import refuse_existing
@@ -22,6 +22,7 @@ from worldlm.data.importing import import_trajectories
 from worldlm.data.masks import Example, Masked, MaskError, pieces_of
 from worldlm.data.masks import mask as mask_trajectory
 from worldlm.data.report import LossReport
+from worldlm.data.settings import read_settings
 from worldlm.data.stats import Stats
 from worldlm.data.stats_plots import stats_page
 from worldlm.data.tokenizers import ByteTokenizer, ChatTokenizer, HuggingFaceTokenizer
@@ -250,7 +251,7 @@ def stats_data(
 
 
 def _config(path: Path | None) -> MaskConfig:
-    return default_config() if path is None else load_config(path)
+    return default_config() if path is None else read_settings(path, MaskConfig)
 
 
 def _tokenizer(name: str) -> ChatTokenizer:

@@ -1,18 +1,16 @@
 """`worldlm data dedup | filter | decontaminate | split | mix`: the corpus steps."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-import yaml
-from pydantic import ValidationError
 
 from worldlm.cli.console import note, show, show_json, show_rows
 from worldlm.core.errors import InputError, SetupError, WorldlmError
-from worldlm.core.jsonl import JsonlWriter, describe
-from worldlm.core.types import Value
+from worldlm.core.jsonl import JsonlWriter
 from worldlm.data import LossReport, ReadOptions, import_trajectories
+from worldlm.data.settings import read_settings, settings
 from worldlm.retrieval import Source
 from worldlm.retrieval.collections import COLLECTIONS, collection_sources
 
@@ -77,7 +75,7 @@ def filter_records(
     steps = _steps()
     from worldlm.data.steps.quality import Rules
 
-    rules = _load(config, Rules) if config else Rules()
+    rules = read_settings(config, Rules) if config else Rules()
     _tell(steps.filter_quality([source], output, rules, _execution(workers, ray, work)), max_bad, as_json)
 
 
@@ -150,7 +148,8 @@ def split(
     from worldlm.data.steps.splits import SplitPlan
 
     given = {"test": test, "validation": validation, "seed": seed}
-    plan = _load(config, SplitPlan, {name: value for name, value in given.items() if value is not None})
+    said = {name: value for name, value in given.items() if value is not None}
+    plan = read_settings(config, SplitPlan, said) if config else settings(said, SplitPlan, "the options")
     done = steps.split([source], output, plan, _execution(workers, ray, work))
     _tell(done, max_bad, as_json)
     if not as_json:
@@ -175,7 +174,7 @@ def mix_records(
     from worldlm.data.exporting import refuse_existing
     from worldlm.data.steps.mixture import Recipe
 
-    recipe = _load(config, Recipe)
+    recipe = read_settings(config, Recipe)
     refuse_existing(output)
     texts = output.with_name(f"{output.name}.documents")
     sources = {name: _source(config.parent, name, each, texts) for name, each in recipe.sources.items()}
@@ -206,27 +205,6 @@ def _execution(workers: int, ray: bool, work: Path | None) -> Any:
     from worldlm.data.steps.pipeline import Execution
 
     return Execution(workers, "ray" if ray else "local", work)
-
-
-Settings = TypeVar("Settings", bound=Value)
-
-
-def _load(path: Path | None, kind: type[Settings], given: Mapping[str, Any] | None = None) -> Settings:
-    """Settings of a YAML file, with what was given beside it. Raises InputError that names the key."""
-    value: Any = {}
-    if path is not None:
-        try:
-            value = yaml.safe_load(path.read_text("utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-        except (yaml.YAMLError, ValueError) as error:
-            raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-        if not isinstance(value, dict):
-            raise InputError(f"{path}: the file is a mapping of settings, not {type(value).__name__}")
-    try:
-        return kind.model_validate({**value, **(given or {})})
-    except ValidationError as error:
-        raise InputError(f"{path or 'the options'}: {describe(error)}") from error
 
 
 def _source(base: Path, name: str, each: "Ingredient", texts: Path) -> list[Path]:

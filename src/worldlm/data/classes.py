@@ -9,18 +9,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from worldlm.core.errors import ActionError, InputError
-from worldlm.core.jsonl import describe, unknown_key
+from worldlm.core.errors import ActionError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import digest
 from worldlm.core.types import Trajectory, Turn, Value
+from worldlm.data.settings import read_settings
 from worldlm.domains.domain import Domain
 
 TurnClass: TypeAlias = Literal["retrieval", "expansion", "action", "transform", "boilerplate", "echo", "other"]
@@ -163,32 +161,7 @@ class MaskConfig(Value):
 @cache
 def default_config() -> MaskConfig:
     """The configuration of this package, `classes.yaml`."""
-    return _parse((resources.files("worldlm.data") / "classes.yaml").read_text("utf-8"), "classes.yaml")
-
-
-def load_config(path: Path) -> MaskConfig:
-    """A configuration from a YAML file. Raises InputError that names the key that is wrong."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    return _parse(text, str(path))
-
-
-def _parse(text: str, name: str) -> MaskConfig:
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{name} holds no mapping with the keys {', '.join(MaskConfig.model_fields)}")
-    try:
-        return MaskConfig.model_validate(value)
-    except ValidationError as error:
-        # What else is missing is missing for a key that there is not.
-        if found := unknown_key(error, MaskConfig):
-            raise InputError(f"{name}: {found[0]}: there is no such key; {found[1]}") from None
-        raise InputError(f"{name}: {describe(error)}") from None
+    return read_settings(Path(__file__).with_name("classes.yaml"), MaskConfig)
 
 
 # The turns of a trajectory.

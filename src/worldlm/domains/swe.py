@@ -227,7 +227,8 @@ _SHELL = re.compile(
     r"Signal: (?P<signal>\(none\)|SIG[A-Z0-9+]+)\nBackground PIDs: (?P<pids>\(none\)|[0-9]{1,9}(?:, [0-9]{1,9})*)",
     re.DOTALL,
 )
-_SHELL_FIELDS = ("Command", "Directory", "Stdout", "Stderr", "Error", "Exit Code", "Signal", "Background PIDs")
+SHELL_FIELDS = ("Command", "Directory", "Stdout", "Stderr", "Error", "Exit Code", "Signal", "Background PIDs")
+"""The labels of a shell result, in their order."""
 
 
 def format_shell_result(result: ShellResult) -> str:
@@ -250,7 +251,7 @@ def parse_shell_result(text: str) -> ShellResult:
     match = _SHELL.fullmatch(text)
     if match is None:
         position = 0
-        for name in _SHELL_FIELDS:
+        for name in SHELL_FIELDS:
             found = re.compile(rf"^{name}: ", re.MULTILINE).search(text, position)
             if found is None or (name == "Command" and found.start() > 0):
                 raise ValueError(f"the shell result has no line '{name}: …' in its place")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import Field
 
@@ -255,6 +255,14 @@ def prompt_digest(*texts: str) -> str:
     return digest(*texts)[:16]
 
 
-def about(material: Material) -> str | None:
-    """What to know about a verdict on this material: that the judge saw a part of it."""
-    return f"the judge was shown only a part of: {', '.join(material.shortened)}" if material.shortened else None
+def told(answer: Answer[Any], material: Material, model: Model) -> dict[str, Any]:
+    """What a ruling says beside its decision: among it, when the judge saw only a part of the material."""
+    part = f"the judge was shown only a part of: {', '.join(material.shortened)}" if material.shortened else None
+    return {
+        "outcome": answer.outcome,
+        "detail": answer.detail or part,
+        "judge": model.name,
+        "served": answer.served,
+        "raw": answer.raw,
+        "usage": answer.usage,
+    }

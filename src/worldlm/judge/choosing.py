@@ -9,45 +9,31 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from pydantic import model_validator
-
-from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Model
 from worldlm.core.text import derive_seed
-from worldlm.core.types import NO_USAGE, Text, Usage, Value
+from worldlm.core.types import Text, Value
 from worldlm.judge.agreement import wilson
-from worldlm.judge.asking import JudgeSettings, about, ask, read_prompt
+from worldlm.judge.asking import JudgeSettings, ask, read_prompt, told
 from worldlm.judge.question import Question
+from worldlm.judge.score import Ruling
 from worldlm.judge.verdicts import CHOICE_FORMAT, read_choice
 
 TIE = "tie"
 Position: TypeAlias = Literal["first", "second"]
 
 
-class Choice(Value):
-    """What became of one choice. `chosen` is there exactly when `outcome` is OK.
+class Choice(Ruling):
+    """What became of one choice. Where the judged model gave nothing to choose, it lost."""
 
-    CUT_OFF and MODEL_FAILED: the judged model gave nothing to choose (it lost). Any other outcome is not its doing.
-    """
-
-    outcome: Outcome = Outcome.OK
     chosen: Text | None = None
     """Name of the chosen answer, or `tie`."""
     first: Text | None = None
     """Name of the answer that was shown first; None where no judge was asked."""
-    detail: Text | None = None
-    judge: Text = ""
-    served: Text = ""
-    raw: Text | None = None
-    usage: Usage = NO_USAGE
 
-    @model_validator(mode="after")
-    def _choice_or_reason(self) -> "Choice":
-        if (self.chosen is None) == self.outcome.is_ok:
-            raise ValueError("there is a choice exactly when its outcome is OK")
-        if not self.outcome.is_ok and not self.detail:
-            raise ValueError("a choice that was not made says why (detail)")
-        return self
+    @property
+    def decision(self) -> str | None:
+        """The chosen answer."""
+        return self.chosen
 
     @property
     def picked(self) -> Position | None:
@@ -91,16 +77,7 @@ async def choose(
         sample=sample,
     )
     chosen = {"first": names[0], "second": names[1], "tie": TIE, None: None}[answer.value]
-    return Choice(
-        outcome=answer.outcome,
-        chosen=chosen,
-        first=names[0],
-        detail=answer.detail or about(material),
-        judge=model.name,
-        served=answer.served,
-        raw=answer.raw,
-        usage=answer.usage,
-    )
+    return Choice(chosen=chosen, first=names[0], **told(answer, material, model))
 
 
 class Tally(Value):

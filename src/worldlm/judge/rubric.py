@@ -9,7 +9,7 @@ from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Model
 from worldlm.core.types import DomainName
 from worldlm.domains import get_domain
-from worldlm.judge.asking import JudgeSettings, Material, about, ask, prompt_digest, read_prompt
+from worldlm.judge.asking import JudgeSettings, Material, ask, prompt_digest, read_prompt, told
 from worldlm.judge.question import Question
 from worldlm.judge.score import FLOOR, Score, Verdict
 from worldlm.judge.verdicts import SCORES_FORMAT, read_scores
@@ -58,15 +58,7 @@ async def judge(
         read=_read,
         sample=sample,
     )
-    return Verdict(
-        outcome=answer.outcome,
-        score=answer.value,
-        detail=answer.detail or about(material),
-        judge=model.name,
-        served=answer.served,
-        raw=answer.raw,
-        usage=answer.usage,
-    )
+    return Verdict(score=answer.value, **told(answer, material, model))
 
 
 ADDRESSED = "The judge says that the prediction holds text meant for its grader."

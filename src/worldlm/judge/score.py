@@ -1,7 +1,7 @@
 """A score and a verdict: five grades of one predicted observation, or why there are none."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -59,17 +59,16 @@ FLOOR = Score.even(LOWEST)
 """What a failure of the model counts as in the means that count failures."""
 
 
-class Verdict(Value):
-    """What became of judging one prediction. `score` is there exactly when `outcome` is OK.
+class Ruling(Value):
+    """What became of asking a judge. Its decision is there exactly when `outcome` is OK.
 
-    CUT_OFF and MODEL_FAILED are the world model's failures: there was nothing to judge, and a benchmark counts them at
-    `FLOOR`. Every other outcome is not the model's doing: no score, and the coverage is lower.
+    CUT_OFF and MODEL_FAILED are the world model's failures: there was nothing to judge. Every other outcome is not the
+    model's doing.
     """
 
     outcome: Outcome = Outcome.OK
-    score: Score | None = None
     detail: Text | None = None
-    """On a failure: what went wrong, in words. On a score: what to know about it (shortened input)."""
+    """On a failure: what went wrong, in words. On a decision: what to know about it (shortened input)."""
     judge: Text = ""
     """Name of the judge model, as `Model.name` says it; empty where no judge was asked."""
     served: Text = ""
@@ -79,13 +78,32 @@ class Verdict(Value):
     usage: Usage = NO_USAGE
     """What judging took, every attempt counted."""
 
+    @property
+    def decision(self) -> object:
+        """What the judge decided; None where it did not."""
+        raise NotImplementedError
+
     @model_validator(mode="after")
-    def _score_or_reason(self) -> "Verdict":
-        if (self.score is None) == self.outcome.is_ok:
-            raise ValueError("a verdict has a score exactly when its outcome is OK")
+    def _decision_or_reason(self) -> Self:
+        if (self.decision is None) == self.outcome.is_ok:
+            raise ValueError("there is a decision exactly when the outcome is OK")
         if not self.outcome.is_ok and not self.detail:
-            raise ValueError("a verdict without a score says why (detail)")
+            raise ValueError("what was not decided says why (detail)")
         return self
+
+
+class Verdict(Ruling):
+    """What became of judging one prediction.
+
+    A benchmark counts the world model's failures at `FLOOR`; any other failure has no score, and lowers the coverage.
+    """
+
+    score: Score | None = None
+
+    @property
+    def decision(self) -> Score | None:
+        """The score."""
+        return self.score
 
     @property
     def counted(self) -> Score | None:
@@ -93,4 +111,4 @@ class Verdict(Value):
         return FLOOR if self.outcome.is_models_fault else self.score
 
 
-__all__ = ["DIMENSIONS", "FLOOR", "HIGHEST", "LOWEST", "Dimension", "Score", "Verdict", "percent"]
+__all__ = ["DIMENSIONS", "FLOOR", "HIGHEST", "LOWEST", "Dimension", "Ruling", "Score", "Verdict", "percent"]

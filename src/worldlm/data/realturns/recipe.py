@@ -1,14 +1,11 @@
 """The recipe of a data set of real turns: what is played, what is held out, what is cut, and what is asked."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from worldlm.core.errors import InputError, nearest
-from worldlm.core.jsonl import describe, unknown_key
+from worldlm.core.errors import nearest
 from worldlm.core.types import DomainName, Text, Value
 from worldlm.data.cleaning import KINDS, MAX_TOKENS
 from worldlm.data.content import ContentClass
@@ -153,22 +150,4 @@ class Recipe(Value):
         return [lane for lane in lanes if lane]
 
 
-def load_recipe(path: Path) -> Recipe:
-    """The recipe of a YAML file. Raises InputError that names file and key."""
-    try:
-        value = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: a recipe is a mapping of settings, not {type(value).__name__}")
-    try:
-        return Recipe.model_validate(value)
-    except ValidationError as error:
-        if unknown := unknown_key(error, Recipe):
-            raise InputError(f"{path}: there is no setting {unknown[0]}; {unknown[1]}") from error
-        raise InputError(f"{path}: {describe(error)}") from error
-
-
-__all__ = ["Asking", "Cleaning", "Recipe", "Share", "TextSource", "load_recipe"]
+__all__ = ["Asking", "Cleaning", "Recipe", "Share", "TextSource"]

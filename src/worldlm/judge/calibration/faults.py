@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Literal
 
 from worldlm.core.types import DomainName, Observation
+from worldlm.domains.swe import ShellResult, format_shell_result, parse_shell_result
 from worldlm.domains.terminal import at_prompt
 from worldlm.judge.question import Question
 from worldlm.judge.score import Dimension
@@ -23,6 +24,8 @@ from worldlm.judge.verifiers.spans import Spans
 Size = Literal["small", "large"]
 Plant = Callable[[Random, Question], str | None]
 """The text with the fault in it; None where there is no place for it."""
+Edit = Callable[[Random, str, Question], str | None]
+"""The same of a part of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,17 @@ def _wrong_words(rng: Random, text: str) -> str | None:
     return text
 
 
+def _of_rows(place: Callable[[Edit], Plant]) -> tuple[Fault, ...]:
+    """Faults of a text of rows, planted where `place` says."""
+    return (
+        Fault("changed number", "factuality", "small", place(_changed_number)),
+        Fault("changed word", "factuality", "small", place(lambda rng, text, question: _changed_word(rng, text))),
+        Fault("missing row", "quality", "small", place(lambda rng, text, question: _missing_row(rng, text))),
+        Fault("invented row", "realism", "small", place(lambda rng, text, question: _invented_row(rng, text))),
+        Fault("wrong rows", "factuality", "large", place(lambda rng, text, question: _wrong_rows(rng, text))),
+    )
+
+
 # Terminal.
 
 
@@ -156,7 +170,7 @@ class _Screen:
         return "\n".join(part for part in parts.values() if part)
 
 
-def _in_output(edit: Callable[[Random, str, Question], str | None]) -> Plant:
+def _in_output(edit: Edit) -> Plant:
     def plant(rng: Random, question: Question) -> str | None:
         screen = _Screen.of(question)
         if screen is None or not screen.output:
@@ -204,82 +218,70 @@ def _wrong_end(rng: Random, question: Question) -> str | None:
 
 
 _TERMINAL = (
-    Fault("changed number", "factuality", "small", _in_output(lambda rng, text, q: _changed_number(rng, text, q))),
-    Fault("changed word", "factuality", "small", _in_output(lambda rng, text, q: _changed_word(rng, text))),
-    Fault("missing row", "quality", "small", _in_output(lambda rng, text, q: _missing_row(rng, text))),
-    Fault("invented row", "realism", "small", _in_output(lambda rng, text, q: _invented_row(rng, text))),
+    *_of_rows(_in_output),
     Fault("missing prompt", "format", "small", _no_prompt),
     Fault("other folder in the prompt", "consistency", "small", _other_folder),
     Fault("letter missing in the echo", "format", "small", _wrong_echo),
     Fault("success for failure, or the reverse", "factuality", "large", _wrong_end),
-    Fault("wrong rows", "factuality", "large", _in_output(lambda rng, text, q: _wrong_rows(rng, text))),
 )
 
 
 # SWE.
 
-_SHELL = re.compile(
-    r"(?P<head>Command: .*?\nDirectory: [^\n]+\nStdout: )(?P<stdout>.*?)\nStderr: (?P<stderr>.*)\n"
-    r"(?P<error>Error: [^\n]+)\nExit Code: (?P<code>[^\n]+)\n(?P<tail>Signal: .*)",
-    re.DOTALL,
-)
+
+def _shell(question: Question) -> ShellResult | None:
+    try:
+        return parse_shell_result(question.truth.text)
+    except ValueError:
+        return None
 
 
-def _shell(match: re.Match[str], **changes: str) -> str:
-    field = {**match.groupdict(), **changes}
-    return (
-        f"{field['head']}{field['stdout']}\nStderr: {field['stderr']}\n{field['error']}\n"
-        f"Exit Code: {field['code']}\n{field['tail']}"
-    )
+def _shell_with(result: ShellResult, **changes: Any) -> str:
+    return format_shell_result(result.model_copy(update=changes))
 
 
-def _in_result(edit: Callable[[Random, str, Question], str | None]) -> Plant:
+def _in_result(edit: Edit) -> Plant:
     """In the standard output of a command, or the standard error where that is empty; else in the whole text."""
 
     def plant(rng: Random, question: Question) -> str | None:
-        match = _SHELL.fullmatch(question.truth.text)
-        if match is None:
+        result = _shell(question)
+        if result is None:
             return edit(rng, question.truth.text, question)
-        stream = "stderr" if match["stdout"] == "(empty)" else "stdout"
-        if match[stream] == "(empty)":
-            return None
-        text = edit(rng, match[stream], question)
-        return None if text is None else _shell(match, **{stream: text})
+        stream, whole = ("stdout", result.stdout) if result.stdout else ("stderr", result.stderr)
+        text = edit(rng, whole, question) if whole else None
+        return None if text is None else _shell_with(result, **{stream: text})
 
     return plant
 
 
 def _other_code(rng: Random, question: Question) -> str | None:
-    match = _SHELL.fullmatch(question.truth.text)
-    return _shell(match, code="1" if match["code"] == "0" else "0") if match else None
+    result = _shell(question)
+    return _shell_with(result, exit_code=1 if result.exit_code == 0 else 0) if result else None
 
 
 def _missing_field(rng: Random, question: Question) -> str | None:
-    match = _SHELL.fullmatch(question.truth.text)
-    return _shell(match).replace(f"\n{match['error']}\n", "\n", 1) if match else None
+    if _shell(question) is None:
+        return None
+    before, _, error = question.truth.text.rpartition("\nError: ")
+    return "\n".join([before, error.partition("\n")[2]])
 
 
 def _wrong_result(rng: Random, question: Question) -> str | None:
     """Failure where there was success, success where there was failure."""
-    match = _SHELL.fullmatch(question.truth.text)
-    if match is None:
+    result = _shell(question)
+    if result is None:
         return None
-    if match["code"] == "0":
-        return _shell(
-            match, stdout="(empty)", stderr=f"bash: line 1: {rng.choice(WORDS)}: command not found", code="127"
-        )
-    return _shell(match, stdout=" ".join(rng.sample(WORDS, 4)), stderr="(empty)", code="0")
+    if result.exit_code == 0:
+        said = f"bash: line 1: {rng.choice(WORDS)}: command not found"
+        return _shell_with(result, stdout="", stderr=said, exit_code=127)
+    return _shell_with(result, stdout=" ".join(rng.sample(WORDS, 4)), stderr="", exit_code=0)
 
 
 _SWE = (
-    Fault("changed number", "factuality", "small", _in_result(lambda rng, text, q: _changed_number(rng, text, q))),
-    Fault("changed word", "factuality", "small", _in_result(lambda rng, text, q: _changed_word(rng, text))),
-    Fault("missing row", "quality", "small", _in_result(lambda rng, text, q: _missing_row(rng, text))),
-    Fault("invented row", "realism", "small", _in_result(lambda rng, text, q: _invented_row(rng, text))),
+    *_of_rows(_in_result),
     Fault("other exit code", "factuality", "small", _other_code),
     Fault("missing field", "format", "small", _missing_field),
     Fault("success for failure, or the reverse", "factuality", "large", _wrong_result),
-    Fault("wrong rows", "factuality", "large", _in_result(lambda rng, text, q: _wrong_rows(rng, text))),
 )
 
 
@@ -390,7 +392,7 @@ def _cut_json(rng: Random, question: Question) -> str | None:
     return text.rstrip()[:-1] if isinstance(_load(text), dict | list) and len(text) > 20 else None
 
 
-def _in_text(edit: Callable[[Random, str, Question], str | None]) -> Plant:
+def _in_text(edit: Edit) -> Plant:
     """In a result that is no JSON."""
 
     def plant(rng: Random, question: Question) -> str | None:
@@ -468,7 +470,7 @@ def _other_results(rng: Random, question: Question) -> str | None:
     return text
 
 
-def _in_page(edit: Callable[[Random, str, Question], str | None]) -> Plant:
+def _in_page(edit: Edit) -> Plant:
     """In an answer that is no list of results."""
 
     def plant(rng: Random, question: Question) -> str | None:

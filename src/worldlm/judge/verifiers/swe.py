@@ -17,16 +17,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from worldlm.core.types import Observation
+from worldlm.domains.swe import SHELL_FIELDS
 from worldlm.judge.question import Question
 from worldlm.judge.verifiers.failures import compare_failures
 from worldlm.judge.verifiers.rows import Row, likeness, line_likeness, text_rows
 from worldlm.judge.verifiers.spans import Spans
 from worldlm.judge.verifiers.verification import Part
 
-FIELDS = ("Command", "Directory", "Stdout", "Stderr", "Error", "Exit Code", "Signal", "Background PIDs")
 ANOTHER = 0.3
 """What all else is worth in the result of another command."""
-_LABELS = {name: re.compile(rf"^{name}: ?", re.MULTILINE) for name in FIELDS}
+_LABELS = {name: re.compile(rf"^{name}: ?", re.MULTILINE) for name in SHELL_FIELDS}
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -34,14 +34,14 @@ def compare_swe(question: Question, predicted: Observation, spans: Spans) -> Seq
     """The parts of a tool's result."""
     truth, said = spans.mask(question.truth.text), spans.mask(predicted.text)
     fields = _fields(truth)
-    return compare_text(truth, said) if len(fields) < len(FIELDS) else _compare_shell(fields, said)
+    return compare_text(truth, said) if len(fields) < len(SHELL_FIELDS) else _compare_shell(fields, said)
 
 
 def _fields(text: str) -> dict[str, str]:
     """The fields of a shell result as far as they stand in their order, each to the next one's label."""
     labels: list[tuple[str, re.Match[str]]] = []
     position = 0
-    for name in FIELDS:
+    for name in SHELL_FIELDS:
         match = _LABELS[name].search(text, position)
         if match is not None and (name != "Command" or match.start() == 0):
             labels.append((name, match))
@@ -62,7 +62,7 @@ def _compare_shell(truth: Mapping[str, str], text: str) -> list[Part]:
     )
     ending = [truth[name] == said.get(name) for name in ("Exit Code", "Signal", "Error")]
     same_pids = _NUMBERS.sub("0", truth["Background PIDs"]) == _NUMBERS.sub("0", said.get("Background PIDs", ""))
-    shape = [list(said) == list(FIELDS), same_pids, truth["Directory"] == said.get("Directory")]
+    shape = [list(said) == list(SHELL_FIELDS), same_pids, truth["Directory"] == said.get("Directory")]
     share = ANOTHER + (1 - ANOTHER) * command
     rest = [
         Part(name="stdout", weight=0.3 if output else 0.1, value=worth * stdout),

@@ -1,0 +1,43 @@
+"""Settings out of YAML files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from worldlm.core.errors import InputError
+from worldlm.core.jsonl import describe, unknown_key
+from worldlm.core.types import Value
+
+S = TypeVar("S", bound=Value)
+
+
+def read_settings(path: Path, kind: type[S], given: Mapping[str, Any] | None = None) -> S:
+    """The settings of a file, with what was given beside it. Raises InputError that names file and key."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no mapping with the keys {', '.join(kind.model_fields)}")
+    return settings({**value, **(given or {})}, kind, str(path))
+
+
+def settings(value: Mapping[str, Any], kind: type[S], name: str) -> S:
+    """Settings out of a mapping. Raises InputError that names the key that is wrong."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        # What else is missing is missing for a key that there is not.
+        if found := unknown_key(error, kind):
+            raise InputError(f"{name}: there is no setting {found[0]}; {found[1]}") from error
+        raise InputError(f"{name}: {describe(error)}") from error
+
+
+__all__ = ["read_settings", "settings"]
