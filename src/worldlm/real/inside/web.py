@@ -122,6 +122,7 @@ class Browser:
         hosts = [f"--host-resolver-rules={order['hosts']}"] if order["hosts"] else []
         self.browser = self.driver.chromium.launch(executable_path=order["executable"], args=[*FLAGS, *hosts])
         self.context = self._context()
+        self.targets = self.browser.new_browser_cdp_session()
         self.front: list[Page] = []  # by when they were last in front
         self.behind = False  # whether a tab that opens now opens behind
         self.sessions: dict[Page, CDPSession] = {}
@@ -289,7 +290,12 @@ class Browser:
         except Error:  # it is on its way to another document
             self._check()
             return True
-        return bool(self.requests) or not ready
+        return bool(self.requests) or not ready or self._opening()
+
+    def _opening(self) -> bool:
+        """Whether the browser has a tab of which the driver has not told yet, or the other way round."""
+        found = self.targets.send("Target.getTargets")["targetInfos"]
+        return sum(each["type"] == "page" for each in found) != len(self.context.pages)
 
     def _check(self) -> None:
         if self.crashed or not self.browser.is_connected():
