@@ -295,7 +295,8 @@ class Browser:
     def _opening(self) -> bool:
         """Whether the browser has a tab of which the driver has not told yet, or the other way round."""
         found = self.targets.send("Target.getTargets")["targetInfos"]
-        return sum(each["type"] == "page" for each in found) != len(self.context.pages)
+        pages = [each for each in found if each["type"] == "page"]
+        return len(pages) != len(self.context.pages)
 
     def _check(self) -> None:
         if self.crashed or not self.browser.is_connected():
