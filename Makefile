@@ -6,16 +6,16 @@ BIN := $(VENV)/bin
 WORKERS ?= 3
 EXAMPLE := examples/terminal
 
-.PHONY: simulate test test-long lint types docs data bench format setup weights clean
+.PHONY: simulate test test-long lint types docs data train-embedded ablations bench format setup setup-train weights clean
 
 simulate: setup ## A scripted terminal session, predicted by the embedded model, beside what a real bash answered
 	$(BIN)/worldlm simulate terminal --script $(EXAMPLE)/session.txt --compare $(EXAMPLE)/recording.jsonl
 
-test: setup weights ## All tests but the long ones
+test: setup-train weights ## All tests but the long ones
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long and not alone"
 	$(BIN)/pytest -m "alone and not long"
 
-test-long: setup weights ## The end-to-end runs of minutes
+test-long: setup-train weights ## The end-to-end runs of minutes
 	$(BIN)/pytest -m long --timeout 1800
 
 lint: setup
@@ -26,7 +26,7 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-types: setup
+types: setup-train
 	$(BIN)/mypy
 
 docs: setup ## The documentation as a site in site/
@@ -35,10 +35,23 @@ docs: setup ## The documentation as a site in site/
 data: setup ## RealTurns, our own data set, into out/realturns: played, cleaned, split and mixed
 	$(BIN)/worldlm data build out/realturns --workers 2
 
-bench: setup weights ## Every benchmark, one after another
+# MINUTES=N does as much of these two as fits; the same command goes on.
+SLICE = $(if $(MINUTES),--minutes $(MINUTES))
+
+train-embedded: setup-train weights ## The adapter of the embedded model into out/embedded: trained, exported, measured
+	$(BIN)/python scripts/train_embedded.py $(SLICE)
+
+ablations: setup-train weights ## Short runs that differ in one thing, and one table of them
+	$(BIN)/python scripts/ablations.py $(SLICE)
+
+bench: setup-train weights ## Every benchmark, one after another
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[trl]'
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 setup: $(VENV)/.ready
+
+# torch is large, so only what trains or tests brings it.
+setup-train: $(VENV)/.ready-train
 
 weights: setup
 	@$(BIN)/worldlm models pull || echo "No weights: tests of the embedded model will be skipped." >&2
@@ -50,6 +63,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 		{ echo "This Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,real,data,report]'
+	@touch $@
+
+$(VENV)/.ready-train: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
 	@touch $@
 
 clean:

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from functools import cache
 
 from worldlm.bench.averages import table
+from worldlm.bench.choices import DEFINITIONS, ChoiceResults, ChoiceRow, Pair, Pick, Position, SampleChoice
+from worldlm.bench.choosing import ChoiceProtocol
 from worldlm.bench.results import (
+    Estimate,
     Example,
     Failure,
     InferSettings,
@@ -17,6 +20,7 @@ from worldlm.bench.results import (
 )
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import DOMAIN_NAMES, DomainName, Sampling, Usage
+from worldlm.judge.agreement import wilson
 from worldlm.judge.score import DIMENSIONS
 
 CONTENTS = ("deterministic", "pre-existing", "metadata")
@@ -186,4 +190,105 @@ def results(
         wall_seconds={"infer": 44.2, "judge": 61.0},
         bootstrap={"draws": 50, "seed": 0, "resampled": "trajectories within each domain", "level": 0.95},
         warnings=("3 samples were asked without their oldest turns, which did not fit the context",),
+    )
+
+
+def pair(predicted: str = PREDICTED, *, real: str = REAL, name: str = "terminal/7", **more: object) -> Pair:
+    told = {
+        "id": name,
+        "domain": "terminal",
+        "turn": 3,
+        "turns": 9,
+        "action": '[{"keystrokes": "python3 -m shop.report --month 11\\n", "duration": 2.0}]',
+        "real": real,
+        "predicted": predicted,
+        "value": 0.0,
+        "picks": (Pick(judge="judge-70b", first="predicted", chosen="real", reason="Only one warns of the orders."),),
+    }
+    return Pair.model_validate({**told, **more})
+
+
+def choices(
+    protocol: ChoiceProtocol = "turing", name: str = "qwen-agentworld-35b@localhost", **more: object
+) -> ChoiceResults:
+    """Choices in two domains by two judges, of which the second goes by position."""
+    turing = protocol == "turing"
+    counted = "predicted" if turing else "challenger"
+    against = None if turing else "base@localhost"
+    rows = (row("terminal", 24, 6, 12), row("web", 30, 10, 6))
+    first = {"real": 30, "predicted": 26} if turing else {"baseline": 30, "challenger": 26}
+    other = None if turing else REAL.replace("214", "9")
+    telling = (
+        pair(content="deterministic", other=other),
+        pair(tree(120, (40, 41)), real=tree(124), name="web/12", domain="web", other=other, value=25.0),
+        pair(REAL + "\n", name="web/3", domain="web", other=other, value=100.0),
+    )
+    told = {
+        "name": name,
+        "protocol": protocol,
+        "definition": DEFINITIONS[protocol],
+        "benchmark": "realturns-a",
+        "benchmark_digest": "0123456789abcdef",
+        "version": "0.1.0",
+        "infer": None,
+        "judging": JudgingSettings(
+            protocol=protocol, against=against, wording="aa77", judges=("judge-70b", "judge-9b"), repeats=2
+        ),
+        "headline": Estimate(mean=37.5, low=28.25, high=46.75, count=44),
+        "overall": row("all", 54, 16, 18),
+        "domains": rows,
+        "positions": (position("judge-70b", first, 27), position("judge-9b", first, 52)),
+        "samples": (
+            SampleChoice(
+                id="terminal/7",
+                domain="terminal",
+                trajectory="t",
+                value=0.0,
+                outcome=Outcome.OK,
+                first=("predicted", counted),
+                chosen=("real", counted),
+            ),
+        ),
+        "telling": telling,
+        "failures": (
+            Failure(
+                id="web/5", domain="web", stage="choice", outcome=Outcome.JUDGE_FAILED, detail="the reply is no choice"
+            ),
+        ),
+        "usage": Usage(calls=112, prompt_tokens=400_321, completion_tokens=10_000, seconds=98.0),
+        "wall_seconds": {"judge": 12.5},
+        "bootstrap": {"draws": 1000, "seed": 0, "level": 0.95},
+        "warnings": ("4 choices were made on a part of their material, which did not fit the context",),
+    }
+    return ChoiceResults.model_validate({**told, **more})
+
+
+def row(name: str, planned: int, won: int, lost: int) -> ChoiceRow:
+    counted = planned - 2
+    rate = Estimate(mean=100 * won / counted, low=100 * won / counted - 9, high=100 * won / counted + 9, count=counted)
+    return ChoiceRow(
+        name=name,
+        planned=planned,
+        counted=counted,
+        won=won,
+        tied=counted - won - lost,
+        lost=lost,
+        by_rule=3,
+        missing={"judge_failed": 2},
+        rate=rate,
+    )
+
+
+def position(judge: str, first: dict[str, int], picked: int) -> Position:
+    picks = sum(first.values())
+    low, high = wilson(picked, picks) or (0.0, 1.0)
+    return Position(
+        judge=judge,
+        shown_first=first,
+        picks=picks,
+        first_picks=picked,
+        first_share=picked / picks,
+        low=low,
+        high=high,
+        biased=low > 0.5,
     )

@@ -11,7 +11,8 @@ from tests.bench.kit import foreign, lines, screen, write
 from tests.bench.test_judging import gen, served
 from tests.judge.judges import choice, code_of, honest, mute, on_a_server, position_biased, shown
 from tests.models.chat_server import Answer, ChatServer, chat, error, serving
-from worldlm.bench.choosing import ChoiceProtocol, ChoiceResults, Choosing, choose_all, count_choices, pair_up
+from worldlm.bench.choices import ChoiceResults, count_choices
+from worldlm.bench.choosing import ChoiceProtocol, Choosing, choose_all, pair_up
 from worldlm.bench.judging import predictions
 from worldlm.bench.running import Report
 from worldlm.bench.runs import Manifest, RunFile, plan
@@ -152,6 +153,30 @@ async def test_a_comparison_counts_who_is_better(tmp_path: Path) -> None:
     assert row.rate.mean == pytest.approx(100 * 4 / 6)
     assert (results.protocol, results.judging.against) == ("pairwise", "o.jsonl")
     assert results.failures == ()
+
+
+async def test_some_pairs_are_kept_with_their_texts_and_the_judge_s_reason(tmp_path: Path) -> None:
+    source = write(tmp_path / "p.jsonl", [*(wrong(n) for n in range(6)), gen(6), gen(7), gen(8), wrong(9)])
+    others = [*(gen(n) for n in range(6)), wrong(6), wrong(7), foreign(8) | {"gen": ""}, wrong(9)]
+    with serving(on_a_server(honest)) as server:
+        await choose(source, tmp_path / "c.jsonl", [served(server)], against=write(tmp_path / "o.jsonl", others))
+    results = count_choices(tmp_path / "c.jsonl", telling=2)
+    # Two that were lost and two that were won; no judge was asked about the last two.
+    assert [pair.value for pair in results.telling] == [0.0, 0.0, 100.0, 100.0]
+    assert {pair.id for pair in results.telling[2:]} == {"terminal/6", "terminal/7"}
+    for pair in results.telling:
+        number = pair.id.rpartition("/")[2]
+        texts = [screen(f"r{number}t3"), screen(f"x{number}")]
+        assert pair.real == texts[0]
+        assert [pair.predicted, pair.other] == (texts[::-1] if pair.value == 0 else texts)
+        (pick,) = pair.picks
+        assert (pick.judge, pick.reason) == (results.judging.judges[0], "r")
+        assert pick.chosen == ("challenger" if pair.value else "baseline")
+        assert pick.first in ("challenger", "baseline")
+        assert f"echo r{number}t3" in pair.action
+    assert count_choices(tmp_path / "c.jsonl", telling=2) == results
+    assert count_choices(tmp_path / "c.jsonl", telling=0).telling == ()
+    assert len(count_choices(tmp_path / "c.jsonl", telling=99).telling) == 8
 
 
 async def test_what_the_other_run_lacks_is_missing_and_never_a_win(tmp_path: Path) -> None:

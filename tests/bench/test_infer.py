@@ -276,7 +276,7 @@ async def test_a_stopped_run_keeps_what_was_finished_and_goes_on_with_another_co
         if len(asked) >= 8:
             await anyio.sleep_forever()
         asked.append(sample.key)
-        return Prediction(digest=sample.digest, settings="", observation=Observation(text="x"), gen="x")
+        return Prediction(digest=sample.digest, observation=Observation(text="x"), gen="x")
 
     predictor = model_predictor(ScriptedModel([]), FULL, "sample")
     with anyio.move_on_after(0.3):

@@ -1,5 +1,6 @@
 """Reports: what they show, that no text of a model does anything in them, and that a browser shows them offline."""
 
+import html
 import html.parser
 import json
 import re
@@ -13,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page, sync_playwright
 
-from tests.bench.report_kit import example, results, tree
-from worldlm.bench.report import report_page, write_report
+from tests.bench.report_kit import choices, example, pair, results, tree
+from worldlm.bench.choices import ChoiceResults, Pick, read_any_results, write_choice_results
+from worldlm.bench.report import AnyResults, report_page, write_report
 from worldlm.bench.report_charts import radar
 from worldlm.bench.report_diff import MAX_LINES, MAX_WIDTH, Row, diff, visible
-from worldlm.bench.results import Example, Failure, Results
+from worldlm.bench.results import Example, Failure, Results, write_results
 from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import DOMAIN_NAMES
@@ -107,6 +109,26 @@ def planted(text: str) -> Results:
     return made.model_copy(update=told)
 
 
+def planted_choices(text: str) -> ChoiceResults:
+    """Choices in which everything that others wrote is this text."""
+    pick = Pick(judge=text, first=text, chosen=text, reason=text)
+    shown = pair(
+        text, real=f"before\n{text}", name=f"terminal/{text}", action=text, content=text, other=text, picks=(pick,)
+    )
+    made = choices("pairwise", text)
+    failure = Failure(id=text, domain="web", stage="choice", outcome=Outcome.JUDGE_FAILED, detail=text)
+    told = {
+        "benchmark": text,
+        "judging": made.judging.model_copy(update={"against": text, "judges": (text,)}),
+        "positions": (made.positions[0].model_copy(update={"judge": text, "shown_first": {text: 3}}),),
+        "telling": (shown,),
+        "failures": (failure,),
+        "warnings": (text,),
+        "withheld": text,
+    }
+    return made.model_copy(update=told)
+
+
 # What is shown.
 
 
@@ -173,6 +195,100 @@ def test_a_run_that_is_hardly_begun_has_a_report_too() -> None:
     assert "None was kept." in page
     with pytest.raises(InputError, match="there is no run to report"):
         report_page([])
+
+
+@pytest.mark.parametrize("protocol", ["turing", "pairwise"])
+def test_rates_positions_and_telling_pairs_of_choices_are_in_the_page(protocol: Any) -> None:
+    run = choices(protocol)
+    page = report_page([run])
+    assert "37.5<small>[28.2, 46.8]" in page
+    for each in (*run.domains, run.overall):
+        assert f"{each.rate.mean:.1f}<small>[{each.rate.low:.1f}, {each.rate.high:.1f}]" in page
+        counts = (each.won, each.tied, each.lost, each.by_rule, each.counted, each.planned)
+        assert "".join(f"<td>{count}</td>" for count in counts) in page
+    fair, biased = run.positions
+    assert page.count('<tr class="differs"><th>judge-9b</th>') == page.count("goes by position") == 1
+    assert page.count("no bias by position is seen") == 1
+    assert f"<td>{fair.picks}</td><td>{fair.first_picks}</td>" in page
+    assert biased.first_share is not None
+    assert f"<td>{100 * biased.first_share:.1f}<small>" in page
+    for shown in run.telling:
+        assert page.count(f"<strong>{shown.id}</strong>") == 1
+    assert page.count("Only one warns of the orders.") == 3
+    # In a comparison both predictions stand beside the real answer.
+    assert page.count('<div class="side real">Real</div>') == (3 if protocol == "turing" else 6)
+    assert ("Predicted by base@localhost" in page) == (protocol == "pairwise")
+    for word in (
+        run.definition,
+        "the reply is no choice",
+        "400,321",
+        "4 choices were made on a part",
+        "aa77",
+    ):
+        assert word in html.unescape(page)
+    assert 'id="worst"' not in page
+    assert "without the model" not in page
+
+
+def test_scores_and_choices_stand_in_one_page() -> None:
+    scored = results()
+    page = report_page([scored, choices(), choices("pairwise"), choices("pairwise", "other", benchmark_digest="b")])
+    read = Reader(page)
+    assert "4 results beside each other" in page
+    assert {"#rules", "#turing", "#pairwise", "#worst"} <= set(read.links)
+    assert "#pairs" not in read.links  # of scores there is one run
+    assert f"{scored.name}, Turing test" in page
+    assert f"{scored.name} against base@localhost" in page
+    assert page.count("The runs were asked different samples, so their rates do not compare.") == 1
+    assert '<tr class="differs"><th>judging: protocol</th>' in page
+
+
+def test_choices_that_nobody_made_have_a_report_too() -> None:
+    run = choices()
+    none: dict[str, Any] = {
+        "first_share": None,
+        "low": None,
+        "high": None,
+        "picks": 0,
+        "shown_first": {},
+        "biased": False,
+    }
+    rate = run.headline.model_copy(update={"mean": None, "low": None, "high": None, "count": 0})
+    empty = {
+        "headline": rate,
+        "withheld": "nothing of terminal counts: its 24 samples were not judged",
+        "positions": (run.positions[0].model_copy(update=none),),
+        "domains": tuple(each.model_copy(update={"rate": rate}) for each in run.domains),
+        "overall": run.overall.model_copy(update={"rate": rate, "planned": 0, "counted": 0}),
+        "telling": (),
+    }
+    page = report_page([run.model_copy(update=empty)])
+    assert "has no mean of domains: nothing of terminal counts" in page
+    assert "it picked nothing" in page
+    assert "none was kept." in page
+    assert "<strong>–<small></small></strong>" in page
+
+
+def test_a_result_file_says_itself_which_kind_it_is(tmp_path: Path) -> None:
+    scored, chosen = results(), choices("pairwise")
+    write_results(scored, tmp_path / "scored.json")
+    write_choice_results(chosen, tmp_path / "chosen.json")
+    assert read_any_results(tmp_path / "scored.json") == scored
+    assert read_any_results(tmp_path / "chosen.json") == chosen
+    broken = json.loads((tmp_path / "chosen.json").read_text())
+    broken["headline"]["mean"] = "high"
+    for text, words in {
+        "{}": "schema",
+        "[]": "should be an object",
+        "{": "Invalid JSON",
+        '{"schema": "worldlm.world/1"}': "worldlm.world/1",
+        json.dumps(broken): r"headline\.mean",
+    }.items():
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(InputError, match=rf"bad\.json is no result of `worldlm bench score` or .*{words}"):
+            read_any_results(tmp_path / "bad.json")
+    with pytest.raises(InputError, match=r"cannot read .*none\.json"):
+        read_any_results(tmp_path / "none.json")
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -255,7 +371,7 @@ def test_long_texts_are_folded_and_cut_and_what_is_left_out_is_told() -> None:
 @given_example("".join(HOSTILE))
 def test_no_text_of_a_model_becomes_anything_but_text(text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
-    page = report_page([planted(text), planted(text)])
+    page = report_page([planted(text), planted(text), planted_choices(text)])
     read = Reader(page)
     assert read.tags <= set(TAGS.split())
     assert read.attributes <= set(ATTRIBUTES.split())
@@ -278,7 +394,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
 
-        def opened(runs: Sequence[Results], width: int = 1200, scheme: Any = "light") -> tuple[Page, list[str]]:
+        def opened(runs: Sequence[AnyResults], width: int = 1200, scheme: Any = "light") -> tuple[Page, list[str]]:
             path = folder / "report.html"
             write_report(runs, path)
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
@@ -322,10 +438,46 @@ def test_a_browser_shows_tables_charts_and_diffs_offline(pages: Any, width: int,
     page.context.close()
 
 
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_shows_choices_with_their_intervals_and_diffs_offline(pages: Any, width: int, scheme: str) -> None:
+    page, told = pages([choices(), choices("pairwise"), choices("pairwise", "other")], width, scheme)
+    assert told == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for shape in ("#turing table.rates", "#pairwise .even .fill", "#turing .even .whisker", "#turing table.positions"):
+        box = page.locator(shape).first.bounding_box()
+        assert box, shape
+        assert min(box["width"], box["height"]) > 0, shape
+    # A bar is as long as its rate; its whisker spans the interval.
+    rate = choices().domains[0].rate
+    assert rate.mean is not None
+    assert rate.low is not None
+    assert rate.high is not None
+    track, fill, whisker = (
+        page.locator(f"#turing .even .{name}").first.bounding_box() for name in ("track", "fill", "whisker")
+    )
+    assert fill["width"] / track["width"] == pytest.approx(rate.mean / 100, abs=0.01)
+    assert whisker["width"] / track["width"] == pytest.approx((rate.high - rate.low) / 100, abs=0.01)
+    # The first pair is open, real and predicted side by side where there is room, and what differs is marked.
+    first = page.locator("#turing .sample[open]")
+    assert first.count() == 1
+    real, predicted = (first.locator(f".pair.changed > .{name}").first.bounding_box() for name in ("real", "predicted"))
+    assert (real["y"] == predicted["y"]) == (width > 640)
+    assert {"214", "250", "done"} <= set(first.locator(".diff mark").all_inner_texts())
+    # In a comparison each prediction has a diff of its own.
+    compared = page.locator("#pairwise .sample").first
+    compared.locator("summary").first.click()
+    heads = compared.locator(".diff .head .predicted").all_inner_texts()
+    assert heads == ["Predicted by qwen-agentworld-35b@localhost", "Predicted by base@localhost"]
+    assert "9" in compared.locator(".diff").nth(1).locator("mark").all_inner_texts()
+    page.context.close()
+
+
 def test_nothing_that_a_model_wrote_runs_in_a_browser(pages: Any) -> None:
     made = planted("x")
     examples = tuple(example(text, real=text + "!", name=f"web/{n}", action=text) for n, text in enumerate(HOSTILE))
-    page, told = pages([planted(text) for text in HOSTILE] + [made.model_copy(update={"worst": examples})])
+    runs = [planted(text) for text in HOSTILE] + [made.model_copy(update={"worst": examples})]
+    page, told = pages([*runs, *map(planted_choices, HOSTILE)])
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     page.mouse.move(300, 300)
     page.wait_for_timeout(200)

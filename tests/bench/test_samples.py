@@ -1,5 +1,6 @@
 """Samples: what is wrong is named before anything is asked, and one function tells what came before a turn."""
 
+import bz2
 import gzip
 import json
 import lzma
@@ -29,6 +30,7 @@ def test_a_sample_is_a_question_with_its_history(tmp_path: Path) -> None:
     assert [turn.observation.text for turn in history_turns(question.history) if turn.observation] == [screen("r7t1")]
     assert question.truth.text == screen("r7t2")
     assert question.world.context == "You are the terminal of run 7."
+    assert (sample.world, sample.action) == (question.world, question.action)
     assert sample.length == len(question.truth.text)
 
 
@@ -124,12 +126,13 @@ def test_files_that_are_no_benchmark(tmp_path: Path, source: str, words: str) ->
 
 
 def test_compressed_files_and_folders_are_one_benchmark(tmp_path: Path) -> None:
-    text = [(json.dumps(foreign(number)) + "\n").encode() for number in (1, 2, 3)]
+    text = [(json.dumps(foreign(number)) + "\n").encode() for number in (1, 2, 3, 4)]
     (tmp_path / "one.jsonl").write_bytes(text[0])
     (tmp_path / "two.jsonl.gz").write_bytes(gzip.compress(text[1]))
     (tmp_path / "three.jsonl.xz").write_bytes(lzma.compress(text[2]))
+    (tmp_path / "four.jsonl.bz2").write_bytes(bz2.compress(text[3]))
     (tmp_path / "README.md").write_text("not a sample")
-    assert sorted(sample.id for sample in load_samples(str(tmp_path))) == [1, 2, 3]
+    assert sorted(sample.id for sample in load_samples(str(tmp_path))) == [1, 2, 3, 4]
 
 
 def test_some_of_the_samples(tmp_path: Path) -> None:
@@ -167,6 +170,7 @@ def test_whatever_the_texts_history_and_truth_are_the_file_s(texts: list[tuple[s
         assert past.action in told
         assert past.observation is not None
         assert past.observation.text in seen
+    assert (sample.world, sample.action) == (question.world, question.action)
 
 
 def test_a_changed_sample_is_another_one(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_a_turing_test_and_a_comparison_by_command(tmp_path: Path, cli: Cli) -> 
         again = cli(*command, "--repeats", 8, "--json")
         assert (again.code, again.json["already"], len(judge.bodies)) == (0, 6, 48)
         kept = json.loads((tmp_path / "t.results.json").read_text())
-        assert again.json["results"] == {key: value for key, value in kept.items() if key != "samples"}
+        assert again.json["results"] == {key: kept[key] for key in kept if key not in ("samples", "telling")}
         assert kept["positions"][0]["biased"] is True
         assert kept["judging"]["structured"] is True
         refused = cli(*command, "--repeats", 8, "--no-structured")
@@ -269,6 +269,16 @@ def test_a_turing_test_and_a_comparison_by_command(tmp_path: Path, cli: Cli) -> 
     counted = cli("bench", "score", tmp_path / "c.jsonl", "--json")
     assert counted.json["results"]["headline"]["mean"] == 100
     assert "o.jsonl, pairwise" in cli("bench", "score", tmp_path / "c.jsonl").out
+
+    page = tmp_path / "report.html"
+    assert cli("bench", "report", tmp_path / "t.results.json", tmp_path / "c.json", "--out", page).code == 0
+    told = page.read_text()
+    assert "goes by position" in told
+    assert "<mark>x" in told
+    assert "Predicted by o.jsonl" in told
+    lines = cli("bench", "report", tmp_path / "c.jsonl", "--out", page)
+    assert (lines.code, page.read_text()) == (2, told)
+    assert "is no result of `worldlm bench score`" in lines.error
 
 
 def test_a_comparison_that_is_killed_half_way_loses_nothing_and_does_nothing_twice(

@@ -1,20 +1,34 @@
 """Trajectories on disk: what is written is read, and what cannot be read is named."""
 
+import bz2
+import gzip
 import json
+import lzma
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from worldlm.core.errors import InputError, WorldlmError
-from worldlm.core.jsonl import JsonlWriter, dump_line, parse_trajectory, read_trajectories
+from worldlm.core.jsonl import (
+    COMPRESSED,
+    JsonlWriter,
+    dump_line,
+    iter_jsonl,
+    parse_trajectory,
+    read_jsonl,
+    read_trajectories,
+)
 from worldlm.core.outcomes import EndingKind, Outcome
+from worldlm.core.text import digest
 from worldlm.core.types import (
     Check,
     Ending,
@@ -254,3 +268,89 @@ def test_no_path_and_no_full_disk_is_a_traceback(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
     assert "File too large; free some space" in ended.stderr
     assert path.read_text() == '{"n": 1}\n'
+
+
+# Compressed files.
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def test_every_way_to_compress_has_a_test() -> None:
+    assert set(PACKED) == set(COMPRESSED)
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.none(), max_size=8))
+def test_a_compressed_file_reads_as_the_plain_one(
+    tmp_path_factory: pytest.TempPathFactory, ending: str, lines: list[str | None]
+) -> None:
+    data = "".join("\n" if line is None else f"{dump_line({'text': line})}\n" for line in lines).encode()
+    folder = tmp_path_factory.mktemp("packed")
+    plain, packed = folder / "a.jsonl", folder / f"a.jsonl{ending}"
+    plain.write_bytes(data)
+    packed.write_bytes(PACKED[ending](data))
+    told = [(place.rpartition(":")[2], value) for place, value in iter_jsonl(packed, as_it_is)]
+    assert told == [(place.rpartition(":")[2], value) for place, value in iter_jsonl(plain, as_it_is)]
+    assert [value["text"] for _, value in told] == [line for line in lines if line is not None]
+
+
+def as_it_is(value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_a_bad_line_of_a_compressed_file_is_named_by_its_number(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t.jsonl{ending}"
+    path.write_bytes(PACKED[ending](f"{dump_line(trajectory('a'))}\n\nno json\n".encode()))
+    with pytest.raises(InputError, match=rf"t\.jsonl\{ending}:3: not JSON: Expecting value at column 1; mend"):
+        read_trajectories(path)
+    assert [each.id for each in read_trajectories(path, lenient=True).items] == ["a"]
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("damage", ["cut off", "cut in its head", "not compressed"])
+def test_a_damaged_archive_is_one_clear_line(tmp_path: Path, ending: str, damage: str) -> None:
+    text = "".join(dump_line({"n": digest(str(number))}) + "\n" for number in range(500)).encode()
+    packed = PACKED[ending](text)
+    path = tmp_path / f"t.jsonl{ending}"
+    path.write_bytes({"cut off": packed[:-9], "cut in its head": packed[:5], "not compressed": text}[damage])
+    with pytest.raises(InputError) as raised:
+        read_jsonl(path, as_it_is)
+    words = str(raised.value)
+    assert words.startswith(f"cannot read {path}: it is damaged, cut off, or not compressed as its name says (")
+    assert "\n" not in words
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@given(data=st.data())
+def test_a_bit_that_flipped_is_found_out(
+    tmp_path_factory: pytest.TempPathFactory, ending: str, data: st.DataObject
+) -> None:
+    text = "".join(dump_line({"n": digest(str(number))}) + "\n" for number in range(20)).encode()
+    packed = bytearray(PACKED[ending](text))
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path = tmp_path_factory.mktemp("flipped") / f"t.jsonl{ending}"
+    path.write_bytes(packed)
+    try:
+        values, words = read_jsonl(path, as_it_is).items, ""
+    except InputError as error:
+        values, words = None, str(error)
+    if values is None:
+        assert str(path) in words
+        assert "\n" not in words
+    else:  # it lay in the header, in a date or a name
+        assert [dump_line(value) + "\n" for value in values] == text.decode().splitlines(keepends=True)
+
+
+def test_what_cannot_be_unpacked_here_says_how(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd")
+    with pytest.raises(InputError, match=r"t\.jsonl\.zst: .*zstd.*unpack it first"):
+        read_jsonl(path, as_it_is)
+
+
+@pytest.mark.parametrize("ending", [*PACKED, ".zst"])
+def test_lines_are_not_written_under_a_name_that_says_compressed(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(InputError, match=rf"not compressed; leave out \{ending}"):
+        JsonlWriter(tmp_path / f"t.jsonl{ending}")
+    assert list(tmp_path.iterdir()) == []

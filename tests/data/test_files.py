@@ -1,11 +1,18 @@
+import bz2
 import gzip
 import json
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.bench.kit import foreign
 from worldlm.core.errors import InputError
+from worldlm.core.text import digest
+from worldlm.data import LossReport, ReadOptions, import_trajectories
 from worldlm.data.formats.files import Found, Unit, read_file, read_unit, units
+from worldlm.data.importing import sniff
 from worldlm.data.report import Losses
 
 
@@ -60,6 +67,54 @@ def test_gzip_and_its_broken_end(tmp_path: Path) -> None:
     assert found(write(tmp_path / "a.json.gz", data))[0].value == {"a": "b" * 1000}
     assert "cannot be read" in (found(write(tmp_path / "b.json.gz", data[:-10]))[0].problem or "")
     assert "cannot be read" in (found(write(tmp_path / "c.json.gz", b"{}"))[0].problem or "")
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_whatever_is_compressed_reads_as_it_would_plain(tmp_path: Path, ending: str) -> None:
+    texts = {"a.jsonl": '{"a": 1}\n\n{"a": 2}\n{', "b.json": '{\n "a": [1]\n}', "c.traj": "{}", "d.yaml": "a: 1\n"}
+    for name, text in texts.items():
+        plain = found(write(tmp_path / name, text))
+        packed = found(write(tmp_path / f"{name}{ending}", PACKED[ending](text.encode())))
+        assert [(each.value, each.problem) for each in packed] == [(each.value, each.problem) for each in plain]
+        assert [each.place for each in packed] == [each.place.replace(name, name + ending) for each in plain]
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_a_damaged_archive_is_one_problem_and_what_came_before_is_kept(tmp_path: Path, ending: str) -> None:
+    text = "".join(json.dumps({"n": digest(str(number))}) + "\n" for number in range(20_000)).encode()
+    data = PACKED[ending](text)
+    *good, last = found(write(tmp_path / f"a.jsonl{ending}", data[: len(data) - 100]))
+    assert last == Found(last.place, problem=last.problem)
+    assert last.place == str(tmp_path / f"a.jsonl{ending}")
+    assert last.problem is not None
+    assert last.problem.startswith("cannot be read: it is damaged, cut off, or not compressed as its name says")
+    assert good
+    assert all(each.problem is None for each in good)
+    (one,) = found(write(tmp_path / f"b.jsonl{ending}", b'{"a": 1}\n'))
+    assert "not compressed as its name says" in (one.problem or "")
+
+
+def test_zstd_says_what_to_do(tmp_path: Path) -> None:
+    (one,) = found(write(tmp_path / "a.jsonl.zst", b"\x28\xb5\x2f\xfd"))
+    assert "unpack it first" in (one.problem or "")
+
+
+def test_a_compressed_part_is_imported_as_the_plain_one(tmp_path: Path) -> None:
+    text = "".join(json.dumps(foreign(number)) + "\n" for number in (1, 2)).encode()
+    write(tmp_path / "plain" / "terminal_test.jsonl", text)
+    for ending, pack in PACKED.items():
+        write(tmp_path / "packed" / f"terminal_test.jsonl{ending}", pack(text))
+    reports = LossReport(), LossReport()
+    plain, packed = (
+        list(import_trajectories(tmp_path / name, None, ReadOptions(strict=True), report))
+        for name, report in zip(("plain", "packed"), reports, strict=True)
+    )
+    assert [each.turns for each in packed] == 3 * [each.turns for each in plain]
+    assert [report.bad for report in reports] == [0, 0]
+    assert sniff(tmp_path / "packed") == sniff(tmp_path / "plain")
 
 
 def test_yaml_and_what_is_wrong_with_it(tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ def bpe(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [CHATML, *(text_of(commands(5), n) for n in range(1, 6)), "\n\nassistant\n\n"] * 9, trainer
     )
     folder = tmp_path_factory.mktemp("bpe")
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|im_end|>", chat_template=CHATML)  # type: ignore[no-untyped-call]
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|im_end|>", chat_template=CHATML)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -110,10 +110,10 @@ def test_items_survive_the_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"{}\n", "line 1: not a group of calibration items"),
-        (b"not json\n", "line 1: not a group"),
-        (b"\xff\xfe", "not a calibration set"),
-        (b'{"group": "g", "question": {"world": 3}, "items": []}\n', "line 1: "),
+        (b"{}\n", r"bad\.jsonl:1: not a group of calibration items"),
+        (b"not json\n", r"bad\.jsonl:1: not JSON"),
+        (b"\xff\xfe", r"bad\.jsonl:1: not "),
+        (b'{"group": "g", "question": {"world": 3}, "items": []}\n', r"bad\.jsonl:1: "),
     ],
 )
 def test_a_file_that_is_no_set_is_named(tmp_path: Path, data: bytes, words: str) -> None:
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_set_is_named(tmp_path: Path, data: bytes, words: str)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         read_calibration(tmp_path / "none.jsonl")
 
 
@@ -132,7 +132,7 @@ def test_a_truncated_packed_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "set.jsonl.xz"
     write_calibration(load_calibration("mcp"), path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match="not a calibration set"):
+    with pytest.raises(InputError, match="it is damaged"):
         read_calibration(path)
 
 

@@ -1,11 +1,8 @@
 """The embedded engine itself: llama.cpp in this process, with the default weights."""
 
-import array
 import asyncio
 import json
-import math
 import os
-import struct
 import subprocess
 import sys
 import threading
@@ -16,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.models.adapter_files import write_adapter
 from worldlm.core.errors import SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Closes, CountsTokens, Model, StreamsCompletion
@@ -277,31 +275,6 @@ def test_no_hidden_system_prompt(engine: EmbeddedModel) -> None:
     assert prompt == "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n U <|im_end|>\n<|im_start|>assistant\n"
 
 
-def write_adapter(path: Path, strength: float, width: int = 576, rank: int = 4) -> Path:
-    """A LoRA adapter in GGUF for one matrix of the default model."""
-
-    def text(value: str) -> bytes:
-        return struct.pack("<Q", len(value)) + value.encode()
-
-    def string(key: str, value: str) -> bytes:
-        return text(key) + struct.pack("<I", 8) + text(value)
-
-    settings = [
-        string("general.type", "adapter"),
-        string("general.architecture", "llama"),
-        string("adapter.type", "lora"),
-        text("adapter.lora.alpha") + struct.pack("<If", 6, float(rank)),
-    ]
-    down = array.array("f", [math.sin(n) for n in range(width * rank)])
-    up = array.array("f", [strength * math.cos(n) for n in range(rank * width)])
-    stem = "blk.0.attn_output.weight"
-    tensors = text(f"{stem}.lora_a") + struct.pack("<IQQIQ", 2, width, rank, 0, 0)
-    tensors += text(f"{stem}.lora_b") + struct.pack("<IQQIQ", 2, rank, width, 0, 4 * len(down))
-    head = b"GGUF" + struct.pack("<IQQ", 3, 2, len(settings)) + b"".join(settings) + tensors
-    path.write_bytes(head + bytes(-len(head) % 32) + down.tobytes() + up.tobytes())
-    return path
-
-
 async def test_an_adapter_changes_what_is_said_and_the_name(deterministic: EmbeddedModel, tmp_path: Path) -> None:
     base = await deterministic.complete(ask("ls"), GREEDY)
     texts, names = [], []
@@ -315,9 +288,24 @@ async def test_an_adapter_changes_what_is_said_and_the_name(deterministic: Embed
         texts.append(completion.text)
         names.append(model.name)
         await model.close()
+        assert completion.model == f"smol+adapter{strength}"
     assert texts[0] == base.text
     assert texts[1] != base.text
     assert len({deterministic.name, *names}) == 3
+
+
+def test_the_likeliest_next_tokens(engine: EmbeddedModel) -> None:
+    ids = engine._post("/tokenize", {"content": "The capital of France is"})["tokens"]
+    found = engine.likeliest(ids, 50)
+    assert len(found) == 50
+    assert all(value <= 0 for value in found.values())
+    first = max(found, key=lambda token: found[token])
+    assert engine._post("/detokenize", {"tokens": [first]})["content"] == " Paris"
+    again = engine.likeliest([*ids, first], 3)
+    assert again != found
+    assert engine.likeliest(ids, 50) == pytest.approx(found, abs=0.05)
+    with pytest.raises(SetupError, match="no probabilities"):
+        engine.likeliest(ids * 10_000, 1)
 
 
 def test_name_and_powers(engine: EmbeddedModel, deterministic: EmbeddedModel) -> None:

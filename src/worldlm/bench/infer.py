@@ -34,13 +34,11 @@ from worldlm.core.types import (
     Text,
     Usage,
     World,
-    history_turns,
 )
 from worldlm.data.formats.agentworldbench import unwrap_observation
 from worldlm.domains import DOMAINS, get_domain
 from worldlm.domains.render import MESSAGE_OVERHEAD, Conversation, asks_deltas, prompt_hash
-from worldlm.domains.reply import read_reply, whole_state
-from worldlm.judge.question import Question
+from worldlm.domains.reply import Reply, read_reply, whole_state
 
 Words = Literal["own", "sample"]
 
@@ -74,7 +72,7 @@ class Predictor:
 
 def default_words(samples: Sequence[Sample]) -> Words:
     """Which messages suit a benchmark: ours where every sample brings its world, else the samples'."""
-    return "own" if all(sample.world for sample in samples) else "sample"
+    return "own" if all(sample.brings_world for sample in samples) else "sample"
 
 
 # What a model is sent.
@@ -96,20 +94,25 @@ class Prompt(Protocol):
         """Leave out older turns. False: there is nothing left to leave out."""
         ...
 
+    def read(self, completion: Completion) -> Reply:
+        """The answer to them."""
+        ...
+
 
 class OwnPrompt:
     """A sample's question in our words."""
 
-    def __init__(self, question: Question, profile: Profile, count: Callable[[str], int]):
+    def __init__(self, sample: Sample, profile: Profile, count: Callable[[str], int]):
         """Raises InputError when the world alone does not fit the profile's context."""
-        domain = get_domain(question.domain)
+        question, self._domain = sample.question, get_domain(sample.domain)
         initial = question.initial or Observation(text="")
-        self._conversation = Conversation(domain, question.world, profile, initial, count)
-        for turn in question.history:
-            if turn.observation is not None:
-                self._conversation.append(turn.action, turn.observation)
-        self._action = question.action
-        self._turns = len(history_turns(question.history))
+        seen = [(turn.action, turn.observation) for turn in question.history if turn.observation is not None]
+        self._conversation = Conversation(self._domain, question.world, profile, initial, count)
+        for action, observation in seen:
+            self._conversation.append(action, observation)
+        self._action, self._turns = question.action, len(seen)
+        self._states = [initial, *(observation for _, observation in seen)]
+        self._deltas = asks_deltas(self._domain, profile)
         self.missing = 0
 
     def messages(self) -> list[Message] | None:
@@ -122,6 +125,14 @@ class OwnPrompt:
     def tighten(self) -> bool:
         """Give less room to the history."""
         return self._conversation.tighten()
+
+    def read(self, completion: Completion) -> Reply:
+        """The answer; where it is a delta, the state that it stands for."""
+        reply = read_reply(completion)
+        if not self._deltas:
+            return reply
+        states = [self._domain.write_observation(seen) for seen in self._states]
+        return whole_state(reply, states, self._turns - self.missing)
 
 
 class SamplePrompt:
@@ -156,6 +167,16 @@ class SamplePrompt:
         self.missing += max(1, left // 3) if left else 0
         return left > 0
 
+    def read(self, completion: Completion) -> Reply:
+        """The answer."""
+        return read_reply(completion)
+
+
+PROMPTS: dict[Words, Callable[[Sample, Profile, Callable[[str], int]], Prompt]] = {
+    "own": OwnPrompt,
+    "sample": SamplePrompt,
+}
+
 
 # Who predicts.
 
@@ -175,24 +196,20 @@ def model_predictor(model: Model, profile: Profile, words: Words, *, seed: int =
     count = model.count_tokens if isinstance(model, CountsTokens) else estimate_tokens
 
     async def predict(sample: Sample) -> Prediction:
-        question = sample.question
-        asked = Prediction(digest=sample.digest, settings="")
         try:
-            prompt: Prompt = (
-                OwnPrompt(question, profile, count) if words == "own" else SamplePrompt(sample, profile, count)
-            )
+            prompt = PROMPTS[words](sample, profile, count)
         except InputError as error:
-            return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, str(error), of_sample=True)
+            return _failed(sample, Outcome.INFRASTRUCTURE_FAILED, str(error), of_sample=True)
         sampling = _seeded(profile.sampling, seed, sample)
         usage, messages = NO_USAGE, prompt.messages()
         while messages is not None:
             completion = await model.complete(messages, sampling)
             usage += completion.usage
             if completion.finish != "context_overflow" or not prompt.tighten():
-                return _read(asked, question, completion, profile, words, prompt.missing, usage)
+                return _read(sample, completion, prompt, usage)
             messages = prompt.messages()
         detail = f"the sample does not fit a context of {profile.context} tokens, even without its history"
-        return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, detail, of_sample=True, usage=usage)
+        return _failed(sample, Outcome.INFRASTRUCTURE_FAILED, detail, of_sample=True, usage=usage)
 
     return Predictor(settings, predict)
 
@@ -205,7 +222,6 @@ def environment_predictor(
 
     async def predict(sample: Sample) -> Prediction:
         question = sample.question
-        asked = Prediction(digest=sample.digest, settings="")
         environment = make(question.world)
         try:
             if not isinstance(environment, Resume):
@@ -219,10 +235,14 @@ def environment_predictor(
             with anyio.CancelScope(shield=True):
                 await environment.close()
         if step.observation is None:
-            return _failed(asked, step.outcome, step.detail or "no detail given", usage=step.usage)
-        gen = get_domain(question.domain).write_observation(step.observation)
-        more = {"observation": step.observation, "gen": gen, "thinking": step.thinking, "usage": step.usage}
-        return asked.model_copy(update=more)
+            return _failed(sample, step.outcome, step.detail, usage=step.usage)
+        return Prediction(
+            digest=sample.digest,
+            observation=step.observation,
+            gen=get_domain(question.domain).write_observation(step.observation),
+            thinking=step.thinking,
+            usage=step.usage,
+        )
 
     return Predictor(settings, predict)
 
@@ -235,52 +255,39 @@ def _seeded(sampling: Sampling, seed: int, sample: Sample) -> Sampling:
     return sampling.model_copy(update={"seed": _seed(seed, sample)})
 
 
-def _failed(asked: Prediction, outcome: Outcome, detail: str, **more: Any) -> Prediction:
-    return asked.model_copy(update={"outcome": outcome, "detail": detail, **more})
+def _failed(sample: Sample, outcome: Outcome, detail: str | None, **told: Any) -> Prediction:
+    return Prediction(digest=sample.digest, outcome=outcome, detail=detail or "no detail given", **told)
 
 
-def _read(
-    asked: Prediction,
-    question: Question,
-    completion: Completion,
-    profile: Profile,
-    words: Words,
-    missing: int,
-    usage: Usage,
-) -> Prediction:
+def _read(sample: Sample, completion: Completion, prompt: Prompt, usage: Usage) -> Prediction:
     """A completion as a prediction."""
-    told: dict[str, Any] = {
-        "gen": completion.text or None,
-        "thinking": completion.thinking,
-        "missing": missing,
-        "usage": usage,
-        "model": completion.model,
-        "of_sample": completion.finish == "context_overflow",
-    }
-    reply = read_reply(completion)
-    if words == "own" and asks_deltas(get_domain(question.domain), profile):
-        states = _states(question)
-        reply = whole_state(reply, states, len(states) - 1 - missing)
+    return _answered(
+        sample,
+        prompt.read(completion),
+        gen=completion.text or None,
+        thinking=completion.thinking,
+        missing=prompt.missing,
+        usage=usage,
+        model=completion.model,
+        of_sample=completion.finish == "context_overflow",
+    )
+
+
+def _answered(sample: Sample, reply: Reply, **told: Any) -> Prediction:
+    """A reply as a prediction; `told` is what else is known of it."""
     if reply.text is None:
-        return _failed(asked, reply.outcome, reply.detail or "no detail given", **told)
-    observation, detail = observed(question, reply.text)
+        return _failed(sample, reply.outcome, reply.detail, **told)
+    observation, detail = observed(sample, reply.text)
     if observation is None:
-        return _failed(asked, Outcome.MODEL_FAILED, detail, **told)
-    return asked.model_copy(update={"observation": observation, **told})
+        return _failed(sample, Outcome.MODEL_FAILED, detail, **told)
+    return Prediction(digest=sample.digest, observation=observation, **told)
 
 
-def _states(question: Question) -> list[str]:
-    """Every state of the session before the action, as it was shown."""
-    write = get_domain(question.domain).write_observation
-    history = [turn.observation for turn in question.history if turn.observation is not None]
-    return [write(seen) for seen in (question.initial or Observation(text=""), *history)]
-
-
-def observed(question: Question, text: str) -> tuple[Observation | None, str]:
+def observed(sample: Sample, text: str) -> tuple[Observation | None, str]:
     """The observation that an answer is, or why it is none. The public format's heading is no part of it."""
     inner = unwrap_observation(text.lstrip("\n"))
     try:
-        return predicted_observation(question, text if inner is None else inner), ""
+        return predicted_observation(sample, text if inner is None else inner), ""
     except ValueError as error:
         return None, f"not an observation: {error}"
 
@@ -331,14 +338,6 @@ def read_prediction(sample: Sample) -> Prediction:
         return prediction.model_copy(update={"gen": gen})
     if "gen" not in sample.raw:
         raise InputError(f"{sample.place}: sample {sample.id} has no 'gen': it is a sample, and no prediction")
-    asked = Prediction(digest=sample.digest, settings="")
     if not isinstance(gen, str):
-        return _failed(asked, Outcome.INFRASTRUCTURE_FAILED, "the file holds no reply")
-    question = sample.question
-    reply = read_reply(Completion(text=gen))
-    if reply.text is None:
-        return _failed(asked, reply.outcome, reply.detail or "no detail given", gen=gen)
-    observation, detail = observed(question, reply.text)
-    if observation is None:
-        return _failed(asked, Outcome.MODEL_FAILED, detail, gen=gen)
-    return asked.model_copy(update={"observation": observation, "gen": gen})
+        return _failed(sample, Outcome.INFRASTRUCTURE_FAILED, "the file holds no reply")
+    return _answered(sample, read_reply(Completion(text=gen)), gen=gen)

@@ -30,7 +30,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
 from worldlm.bench.averages import counted, table
-from worldlm.bench.infer import OwnPrompt, Prediction, SamplePrompt, Words, default_words, model_predictor
+from worldlm.bench.infer import PROMPTS, Prediction, Words, default_words, model_predictor
 from worldlm.bench.judging import Judgement, Judging, score_one
 from worldlm.bench.results import Metric, MetricName, SampleResult
 from worldlm.bench.runs import Planned
@@ -104,20 +104,14 @@ def _names(value: str | Sequence[str]) -> list[str]:
 
 
 def _inspect_sample(sample: Sample, planned: dict[str, int], words: Words, profile: Profile) -> InspectSample:
-    question = sample.question
     try:
-        made = (
-            OwnPrompt(question, profile, estimate_tokens)
-            if words == "own"
-            else SamplePrompt(sample, profile, estimate_tokens)
-        )
-        messages = made.messages()
+        messages = PROMPTS[words](sample, profile, estimate_tokens).messages()
     except InputError:
         messages = None  # it does not fit: the solver says so
     return InspectSample(
         id=sample.key,
-        input=[_chat_message(each) for each in messages] if messages else question.action,
-        target=get_domain(sample.domain).write_observation(question.truth),
+        input=[_chat_message(each) for each in messages] if messages else sample.action,
+        target=get_domain(sample.domain).write_observation(sample.question.truth),
         metadata={
             "domain": sample.domain,
             "turn": sample.turn,

@@ -114,7 +114,7 @@ def prediction_digest(sample: Sample, prediction: Prediction) -> str:
 
 async def score_one(sample: Sample, prediction: Prediction, judging: Judging) -> Judgement:
     """One prediction, scored. A failed one is not: it keeps its outcome."""
-    made = Judgement(digest=prediction_digest(sample, prediction), settings="")
+    made = Judgement(digest=prediction_digest(sample, prediction))
     if prediction.observation is None:
         detail = prediction.detail or "no detail given"
         return made.model_copy(update={"outcome": prediction.outcome, "detail": detail})

@@ -60,7 +60,7 @@ def score_public(path: Path) -> PublicScores:
         grades = public_grades(sample)
         gen = sample.raw.get("gen")
         text = read_reply_public(gen) if isinstance(gen, str) else ""
-        seen = observed(sample.question, text)[0] if text else None
+        seen = observed(sample, text)[0] if text else None
         rules = verify(sample.question, seen).value if seen is not None else None
         rows.setdefault(sample.domain, []).append((fmean(grades.values()) if grades else None, rules))
     if not rows:

@@ -1,4 +1,4 @@
-"""Results of one run, or of several, as one HTML file: tables, charts, the worst samples with their diffs, failures.
+"""Results of one run, or of several, as one HTML file: tables, charts, samples with their diffs, failures.
 
 The file is whole: styles and drawings are in it, it runs no script and loads nothing (its own policy forbids both), so
 what a model predicted is text and nothing else. It reads on a phone, in the dark and on paper.
@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import jinja2
 from pydantic import BaseModel
 
+from worldlm.bench.choices import ChoiceResults
 from worldlm.bench.compare import Comparison, compare
-from worldlm.bench.report_charts import Bar, Group, Radar, radar
+from worldlm.bench.report_charts import Bar, Group, Radar, Run, radar
+from worldlm.bench.report_choices import choice_sections, label
 from worldlm.bench.report_diff import Diff, diff, visible
 from worldlm.bench.results import (
     METRIC_NAMES,
@@ -59,15 +61,8 @@ MAX_MESSAGES = 20
 """Different messages of one kind of failure that are shown."""
 MAX_IDS = 5
 """Samples that are named for one message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run among others: its number is its colour, its label is unique."""
-
-    number: int
-    label: str
-    results: Results
+AnyResults: TypeAlias = Results | ChoiceResults
+Scored: TypeAlias = Run[Results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,7 @@ class Section:
 
     metric: Metric
     title: str
-    tables: tuple[tuple[Run, Table | None], ...]
+    tables: tuple[tuple[Scored, Table | None], ...]
     bars: tuple[Group, ...]
     domains: Radar | None
     dimensions: Radar | None
@@ -138,26 +133,29 @@ class Setting:
         return len(set(self.values)) > 1
 
 
-def write_report(results: Sequence[Results], path: Path) -> None:
-    """Write the report of these runs, whole or not at all.
+def write_report(results: Sequence[AnyResults], path: Path) -> None:
+    """Write the report of these results, of scores and of choices, whole or not at all.
 
     Raises InputError without a run, and WorldlmError when the file cannot be kept.
     """
     write_text_whole(report_page(results), path)
 
 
-def report_page(results: Sequence[Results]) -> str:
+def report_page(results: Sequence[AnyResults]) -> str:
     """The report as HTML. Raises InputError without a run."""
     if not results:
         raise InputError("there is no run to report; name at least one file of `worldlm bench score`")
     runs = _runs(results)
-    sections = [_section(name, runs) for name in METRIC_NAMES if any(run.results.table(name) for run in runs)]
+    scored = [Run(run.number, run.label, run.results) for run in runs if isinstance(run.results, Results)]
+    chosen = [Run(run.number, run.label, run.results) for run in runs if isinstance(run.results, ChoiceResults)]
     page = _templates().get_template("report.html.j2")
     return page.render(
         runs=runs,
-        sections=sections,
-        comparisons=_comparisons(runs),
-        worst=[(run, [_shown(example) for example in run.results.worst]) for run in runs],
+        scored=scored,
+        sections=[_section(name, scored) for name in METRIC_NAMES if any(run.results.table(name) for run in scored)],
+        chosen=list(choice_sections(chosen)),
+        comparisons=_comparisons(scored),
+        worst=[(run, [_shown(example) for example in run.results.worst]) for run in scored],
         failures=[(run, _kinds(run.results.failures)) for run in runs],
         settings=_settings(runs),
         costs=[(run, _costs(run.results)) for run in runs],
@@ -187,20 +185,20 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def _runs(results: Sequence[Results]) -> list[Run]:
+def _runs(results: Sequence[AnyResults]) -> list[Run[AnyResults]]:
     seen = Counter[str]()
     runs = []
     for number, each in enumerate(results):
-        seen[each.name] += 1
-        label = each.name if seen[each.name] == 1 else f"{each.name} ({seen[each.name]})"
-        runs.append(Run(number, label, each))
+        name = label(each) if isinstance(each, ChoiceResults) else each.name
+        seen[name] += 1
+        runs.append(Run(number, name if seen[name] == 1 else f"{name} ({seen[name]})", each))
     return runs
 
 
 # By metric.
 
 
-def _section(name: MetricName, runs: Sequence[Run]) -> Section:
+def _section(name: MetricName, runs: Sequence[Scored]) -> Section:
     tables = [(run, run.results.table(name)) for run in runs]
     metric = next(table.metric for _, table in tables if table)
     domains = [each for each in DOMAIN_NAMES if any(_slice(table, "domains", each) for _, table in tables)]
@@ -236,15 +234,15 @@ def _slice(table: Table | None, key: str, name: str) -> Slice | None:
     return next((each for each in slices if each.name == name), None)
 
 
-def _groups(tables: Sequence[tuple[Run, Table | None]], key: str, names: Sequence[str]) -> tuple[Group, ...]:
-    def bar(run: Run, table: Table | None, name: str) -> Bar:
+def _groups(tables: Sequence[tuple[Scored, Table | None]], key: str, names: Sequence[str]) -> tuple[Group, ...]:
+    def bar(run: Scored, table: Table | None, name: str) -> Bar:
         found = _slice(table, key, name)
         return Bar(run.number, run.label, found.floor if found else None)
 
     return tuple(Group(name, tuple(bar(run, table, name) for run, table in tables)) for name in names)
 
 
-def _sliced(tables: Sequence[tuple[Run, Table | None]], key: str) -> Sliced | None:
+def _sliced(tables: Sequence[tuple[Scored, Table | None]], key: str) -> Sliced | None:
     names = list(dict.fromkeys(each.name for _, table in tables if table for each in getattr(table, key)))
     if not names:
         return None
@@ -255,9 +253,9 @@ def _sliced(tables: Sequence[tuple[Run, Table | None]], key: str) -> Sliced | No
 # The runs beside each other.
 
 
-def _comparisons(runs: Sequence[Run]) -> list[tuple[Run, Comparison | str]]:
+def _comparisons(runs: Sequence[Scored]) -> list[tuple[Scored, Comparison | str]]:
     """Each further run against the first; in words, where they cannot be compared."""
-    made: list[tuple[Run, Comparison | str]] = []
+    made: list[tuple[Scored, Comparison | str]] = []
     for run in runs[1:]:
         try:
             made.append((run, compare(runs[0].results, run.results)))
@@ -266,7 +264,7 @@ def _comparisons(runs: Sequence[Run]) -> list[tuple[Run, Comparison | str]]:
     return made
 
 
-def _settings(runs: Sequence[Run]) -> list[Setting]:
+def _settings(runs: Sequence[Run[AnyResults]]) -> list[Setting]:
     """Every setting that can change a number, flat."""
     flat = [
         {
@@ -294,9 +292,13 @@ def _flat(prefix: str, value: Any) -> dict[str, str]:
     return {prefix.replace("_", " "): "" if value is None else str(value)}
 
 
-def _costs(results: Results) -> list[tuple[str, str]]:
+def _costs(results: AnyResults) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    for name, usage in (("predicting", results.predicting), ("judging", results.judging_usage)):
+    if isinstance(results, ChoiceResults):
+        spent = [("judging", results.usage)]
+    else:
+        spent = [("predicting", results.predicting), ("judging", results.judging_usage)]
+    for name, usage in spent:
         if usage.calls:
             rows += [(f"{name}: {what}", told) for what, told in _spent(usage)]
     rows += [(f"wall time of {verb}, seconds", _number(seconds)) for verb, seconds in results.wall_seconds.items()]

@@ -3,12 +3,24 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from worldlm.bench.results import Estimate
+
+R_co = TypeVar("R_co", covariant=True)
 
 CENTRE = 200.0
 RADIUS = 130.0
 RINGS = (25, 50, 75, 100)
+
+
+@dataclass(frozen=True)
+class Run(Generic[R_co]):
+    """A run among others: its number is its colour, its label is unique."""
+
+    number: int
+    label: str
+    results: R_co
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-import anyio
+import anyio.lowlevel
 
 from worldlm.bench.runs import RunFile
 from worldlm.bench.samples import Sample
@@ -74,6 +74,7 @@ async def run_grouped(
 
         for _ in range(min(concurrency, len(items))):
             group.start_soon(worker)
+            await anyio.lowlevel.checkpoint()  # all at once, the first request would go out after the last was made
     if stopped:
         raise stopped[0]
 
@@ -121,8 +122,6 @@ class _Result(Protocol):
     def of_sample(self) -> bool:
         """Whether the failure is this one sample's, so that others may well go through."""
         ...
-
-    def model_copy(self, *, update: dict[str, Any]) -> Any: ...
 
 
 S = TypeVar("S", bound=_Result)
@@ -178,12 +177,12 @@ async def run_samples(
             return await work(sample)
         except Exception as error:  # one sample, one failure: the others go on
             words = str(error) if isinstance(error, WorldlmError) else f"{type(error).__name__}: {error}"
-            return kind(digest=digest_of(sample), settings="", outcome=Outcome.INFRASTRUCTURE_FAILED, detail=words)
+            return kind(digest=digest_of(sample), outcome=Outcome.INFRASTRUCTURE_FAILED, detail=words)
 
     def done(sample: Sample, result: S) -> None:
         asked = asks(sample)
         if result.outcome is not Outcome.BUDGET_EXHAUSTED or not asked:
-            file.add(record(sample, result.model_copy(update={"settings": file.settings})))
+            file.add(record(sample, result))
             report.outcomes[result.outcome.value] += 1
             report.usage += result.usage
             if on_done:

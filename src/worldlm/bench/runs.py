@@ -76,8 +76,8 @@ class Done(Value):
 
     digest: Text
     """Of what was asked."""
-    settings: Text
-    """Hash of the settings under which it was."""
+    settings: Text = ""
+    """Hash of the settings under which it was; the file of a run puts it there."""
     outcome: Outcome
     detail: Text | None = None
     """On a failure: what went wrong, in the server's words where it has some."""
@@ -153,7 +153,8 @@ class RunFile:
         return self._finished.get(key) == digest
 
     def add(self, record: dict[str, Any]) -> None:
-        """Write the line of a sample."""
+        """Write the line of a sample, as one that was made under the settings of this run."""
+        record[OURS][self.stage]["settings"] = self.settings
         self._writer.write(record)
 
     def add_seconds(self, verb: str, seconds: float) -> None:

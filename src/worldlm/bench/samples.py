@@ -4,16 +4,14 @@ What the public format has no place for stands under one key, `worldlm`: the con
 trajectory and the world as data. A sample without it is as good; it is then asked by its own messages.
 """
 
-import gzip
-import json
-import lzma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from worldlm.core.errors import ActionError, InputError, user_path
+from worldlm.core.jsonl import COMPRESSED, iter_jsonl
 from worldlm.core.text import canonical_json, digest
-from worldlm.core.types import DomainName, Message, Observation, Text, Trajectory, Turn, Value, World
+from worldlm.core.types import DomainName, Message, Observation, Text, ToolCall, Trajectory, Turn, Value, World
 from worldlm.data.content import ContentClass
 from worldlm.data.formats import Reading, RecordError
 from worldlm.data.formats.agentworldbench import Extra, parse_sample, sniff, trajectory_of
@@ -24,7 +22,7 @@ from worldlm.judge.question import Question
 OURS = "worldlm"
 """The one key of a record under which everything stands that is not the public format's."""
 PUBLIC_KEYS = ("task", "id", "system_str", "prompt", "response", "current_prompt", "turn_idx", "total_turns")
-SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.xz")
+SUFFIXES = (".jsonl", *(f".jsonl{ending}" for ending in COMPRESSED))
 PARTS = ("realturns-a", "realturns-b")
 """Benchmarks that the package brings."""
 
@@ -45,8 +43,13 @@ class Sample(Value):
     trajectory: Text
     """Samples of one trajectory have one history: they are asked together, and resampled together."""
     content: ContentClass | None = None
-    world: World | None = None
-    """The world as data, where the sample has it."""
+    world: World
+    """The world as data; of a sample that brings none, a world that is its system prompt."""
+    brings_world: bool = False
+    action: Text
+    """The raw payload of the action whose answer is to be predicted."""
+    call: ToolCall | None = None
+    """The action, parsed; None where it does not parse here (the action of a foreign sample need not)."""
     length: int
     """Characters of the real observation."""
     digest: Text
@@ -110,11 +113,21 @@ def parse_record(value: Any, place: str = "") -> Sample:
         turns=total,
         trajectory=extras.trajectory or first,
         content=extras.content,
-        world=extras.world,
+        world=question.world,
+        brings_world=extras.world is not None,
+        action=question.action,
+        call=_call(question),
         length=len(question.truth.text),
         digest=_digest(value, extras.world),
         place=place,
     )
+
+
+def _call(question: Question) -> ToolCall | None:
+    try:
+        return get_domain(question.domain).parse_action(question.action, question.world)
+    except ActionError:
+        return None
 
 
 def _digest(raw: Mapping[str, Any], world: World | None) -> str:
@@ -153,17 +166,14 @@ def _domains_own(turn: Turn, domain: Domain, world: World) -> Turn:
     return turn.model_copy(update={"observation": read}) if domain.write_observation(read) == seen.text else turn
 
 
-def predicted_observation(question: Question, text: str) -> Observation:
-    """An answer's text as an observation of the question's domain.
+def predicted_observation(sample: Sample, text: str) -> Observation:
+    """An answer's text as an observation of the sample's domain; the text alone where the action does not parse.
 
-    Raises ValueError when it cannot be one. (An action of a foreign sample need not parse here: then it is the text.)
+    Raises ValueError when it cannot be one.
     """
-    domain = get_domain(question.domain)
-    try:
-        call = domain.parse_action(question.action, question.world)
-    except ActionError:
+    if sample.call is None:
         return Observation(text=text)
-    return domain.read_observation(question.world, call, text)
+    return get_domain(sample.domain).read_observation(sample.world, sample.call, text)
 
 
 # Files.
@@ -191,18 +201,7 @@ def benchmark_files(source: str) -> list[Path]:
 
 def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
     """Place (`FILE:LINE`) and JSON value of each line of a file, compressed or not. Raises InputError."""
-    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    try:
-        with opener(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    yield f"{path}:{number}", json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise InputError(f"{path}:{number}: not JSON ({error}); mend or remove that line") from None
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    return iter_jsonl(path, lambda value: value)
 
 
 def load_samples(

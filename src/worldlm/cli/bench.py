@@ -10,7 +10,14 @@ import typer
 
 from worldlm.bench.averages import MIN_COVERAGE
 from worldlm.bench.build import BuildPlan, build
-from worldlm.bench.choosing import CHOICE_PROTOCOLS, count_choices, is_choices, write_choice_results
+from worldlm.bench.choices import (
+    ChoiceResults,
+    count_choices,
+    is_choices,
+    read_any_results,
+    write_choice_results,
+)
+from worldlm.bench.choosing import CHOICE_PROTOCOLS
 from worldlm.bench.compare import compare
 from worldlm.bench.infer import (
     Predictor,
@@ -72,7 +79,7 @@ _MaxTokens = Annotated[int | None, typer.Option(min=1, help="The longest reply, 
 _Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Temperature 0; embedded: one request at a time, no prefix reuse.")
 ]
-_Lora = Annotated[Path | None, typer.Option(help="A LoRA adapter (GGUF) for the embedded model.")]
+_Lora = Annotated[Path | None, typer.Option(help="A LoRA adapter (GGUF) for the embedded model; none: no adapter.")]
 _Keep = Annotated[
     bool,
     typer.Option(
@@ -408,7 +415,12 @@ def score_command(
         return
     if is_choices(source):
         counted = count_choices(
-            source, name=name, min_coverage=min_coverage, seed=seed, version=metadata.version("worldlm")
+            source,
+            name=name,
+            min_coverage=min_coverage,
+            telling=worst,
+            seed=seed,
+            version=metadata.version("worldlm"),
         )
         if output is not None:
             write_choice_results(counted, output)
@@ -446,15 +458,18 @@ def _raise_if_withheld(why: str | None, by: str) -> None:
 
 @app.command("report")
 def report_command(
-    sources: Annotated[list[Path], typer.Argument(metavar="RESULTS.json...", help="Result files of `bench score`.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULTS.json...", help="Result files of `bench score`, `run` and `judge --protocol`."),
+    ],
     output: Annotated[Path, typer.Option("--out", metavar="REPORT.html", help="The page.")] = Path(REPORT),
 ) -> None:
-    """Write one self-contained HTML page of one run, or of several beside each other."""
-    _write_report([read_results(source) for source in sources], output)
+    """Write one self-contained HTML page of one run, or of several beside each other: scores and choices."""
+    _write_report([read_any_results(source) for source in sources], output)
     show(f"{output}: {len(sources)} runs")
 
 
-def _write_report(results: Sequence[Results], output: Path) -> None:
+def _write_report(results: Sequence[Results | ChoiceResults], output: Path) -> None:
     from worldlm.bench.report import write_report
 
     write_report(results, output)

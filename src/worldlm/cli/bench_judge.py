@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from worldlm.bench.choosing import (
-    ChoiceProtocol,
-    ChoiceResults,
-    Choosing,
-    choose_all,
-    count_choices,
-    pair_up,
-    write_choice_results,
-)
+from worldlm.bench.choices import ChoiceResults, count_choices, write_choice_results
+from worldlm.bench.choosing import ChoiceProtocol, Choosing, choose_all, pair_up
 from worldlm.bench.infer import Prediction
 from worldlm.bench.judging import Judging, judge_all, predictions
 from worldlm.bench.results import JudgingSettings, write_whole
@@ -36,6 +29,7 @@ from worldlm.judge.audit import audit as audit_judges
 from worldlm.judge.calibration import CalibrationItem, load_calibration
 from worldlm.judge.rubric import JudgeSettings
 from worldlm.models import CachedModel
+from worldlm.models.adapters import NO_ADAPTER
 
 QUESTIONS = 6
 """Of each domain: what an audit asks about unless told otherwise."""
@@ -75,6 +69,7 @@ class JudgeOptions:
         for spec in self.specs:
             options = ModelOptions(
                 spec=spec,
+                lora=NO_ADAPTER,
                 offline=self.offline,
                 cache=self.cache or cache,
                 budget_tokens=self.budget_tokens,

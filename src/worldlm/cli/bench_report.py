@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from worldlm.bench.choosing import ChoiceResults, ChoiceRow, Position
+from worldlm.bench.choices import ChoiceResults, ChoiceRow, Position
 from worldlm.bench.compare import Comparison, PairedRow
 from worldlm.bench.public import PublicMean, PublicScores
 from worldlm.bench.results import Estimate, Failure, Results, Slice, Table
@@ -156,7 +156,7 @@ def show_choices(results: ChoiceResults, as_json: bool, report: Report | None = 
     """A Turing test or a comparison, domain by domain, and how its judges go by position."""
     if as_json:
         told = asked_json(report) if report else {}
-        show_json({**told, "results": results.model_dump(mode="json", exclude={"samples"})})
+        show_json({**told, "results": results.model_dump(mode="json", exclude={"samples", "telling"})})
         return
     other = f" against {results.judging.against}" if results.judging.against else ""
     show(f"{results.name}{other}, {results.protocol}: {results.definition}", "bold")

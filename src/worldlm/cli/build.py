@@ -9,7 +9,7 @@ from pathlib import Path
 from worldlm.cli.console import note, transfer
 from worldlm.core.protocols import Closes, Model
 from worldlm.core.types import Profile
-from worldlm.domains import Domain
+from worldlm.domains import Domain, prompt_hashes
 from worldlm.models import BudgetModel, CachedModel, RecordingModel, build, parse_spec
 
 
@@ -20,6 +20,7 @@ class ModelOptions:
     spec: str
     profile: str | None = None
     lora: Path | None = None
+    """An adapter, or `models.adapters.NO_ADAPTER`: where nobody plays a world, the shipped one is out of place."""
     deterministic: bool = False
     offline: bool = False
     deadline: float = 600.0
@@ -49,6 +50,7 @@ def build_model(options: ModelOptions, domain: Domain) -> tuple[Model, Profile]:
             deadline_s=options.deadline,
             progress=progress,
             write_observation=domain.write_observation,
+            prompt_hashes=prompt_hashes,
         )
     # From the inside out: what the cache answers costs nothing, and a recording holds every answer.
     if options.budget_tokens is not None:

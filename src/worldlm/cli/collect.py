@@ -22,6 +22,7 @@ from worldlm.core.protocols import Model, Policy
 from worldlm.core.text import canonical_json, digest
 from worldlm.core.types import DOMAIN_NAMES, DomainName, Trajectory, World
 from worldlm.domains import get_domain
+from worldlm.models.adapters import NO_ADAPTER
 from worldlm.real import make_environment, world_files
 from worldlm.real.servers import solutions
 from worldlm.rollout import (
@@ -208,7 +209,7 @@ def _acting(domain: DomainName, worlds: Sequence[World], request: Request, concu
             raise InputError("a model policy needs something to do: --instruction TEXT")
         instruction = request.instruction
         most = turns or MODEL_TURNS
-        options = ModelOptions(source, request.profile, offline=request.offline, slots=concurrency)
+        options = ModelOptions(source, request.profile, NO_ADAPTER, offline=request.offline, slots=concurrency)
 
         def start() -> tuple[Model, Callable[[int], Policy]]:
             model, profile = build_model(options, get_domain(domain))

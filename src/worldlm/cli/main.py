@@ -23,6 +23,8 @@ VERBS = {
     "collect": "Record trajectories of a real environment.",
     "data": "Bring trajectories of others in, write them for others, check files.",
     "bench": "Measure a world model on single turns of real trajectories.",
+    "export": "Write a trained adapter for llama.cpp, transformers or vLLM, and compare the logits.",
+    "train": "Train a world model: continual pre-training and supervised fine-tuning of an adapter.",
 }
 """Each verb with its line in the help. `worldlm.cli.VERB` holds its typer application, `app`."""
 

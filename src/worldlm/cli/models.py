@@ -20,11 +20,15 @@ _Json = Annotated[bool, typer.Option("--json", help="Report as JSON.")]
 def list_models(as_json: _Json = False) -> None:
     """List the models that have a name, and the profiles: how a model is asked."""
     if as_json:
-        models = [{**asdict(model), "present": model.present} for model in MODELS.values()]
+        models = [
+            {**asdict(model), "present": model.present, "adapter": trained and trained.model_dump(mode="json")}
+            for model in MODELS.values()
+            for trained in [model.trained_for]
+        ]
         show_json({"models": models, "profiles": [profile.model_dump(mode="json") for profile in PROFILES.values()]})
         return
     show("Models", "bold")
-    show_rows([(f"  {model.name}", _presence(model), model.licence, model.summary) for model in MODELS.values()])
+    show_rows([(f"  {model.name}", _presence(model), model.licence, _summary(model)) for model in MODELS.values()])
     show("Profiles", "bold")
     show_rows([(f"  {profile.name}", _described(profile)) for profile in PROFILES.values()])
 
@@ -33,6 +37,13 @@ def _presence(model: NamedModel) -> str:
     if model.present is None:
         return "needs a server"
     return "present" if model.present else "not fetched"
+
+
+def _summary(model: NamedModel) -> str:
+    trained = model.trained_for
+    if trained is None:
+        return model.summary
+    return f"{model.summary}; with our adapter {trained.run} ({trained.stage}, profile {trained.profile.name})"
 
 
 def _described(profile: Profile) -> str:

@@ -55,7 +55,9 @@ def simulate(
     offline: Annotated[bool, typer.Option("--offline", help="Never download.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON object.")] = False,
     profile: Annotated[str | None, typer.Option(help="How the model is asked; see `models list`.")] = None,
-    lora: Annotated[Path | None, typer.Option(help="A LoRA adapter (GGUF) for the embedded model.")] = None,
+    lora: Annotated[
+        Path | None, typer.Option(help="A LoRA adapter (GGUF) for the embedded model; none: no adapter.")
+    ] = None,
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="Temperature 0, one request at a time, no prefix reuse.")
     ] = False,

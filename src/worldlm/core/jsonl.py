@@ -1,18 +1,23 @@
 """JSON lines on disk: one flushed line a record, and a broken line named by file and number.
 
-Rules, for every reader of the package: a blank line is skipped; a line that does not parse or does not
-fit the schema is an error that names file and line. Strict reading (the default) raises on the first,
-before anything has been used. Lenient reading yields the good records and collects the errors.
+Rules, for every reader of the package: a file may be compressed, and its name says so; a blank line is skipped; a line
+that does not parse or does not fit the schema is an error that names file and line. Strict reading (the default) raises
+on the first. Lenient reading yields the good records and collects the errors.
 """
 
+import bz2
+import errno
 import fcntl
+import gzip
 import json
+import lzma
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, BinaryIO, Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -22,6 +27,39 @@ from worldlm.core.text import clean_json
 from worldlm.core.types import TRAJECTORY_SCHEMA, Trajectory
 
 T = TypeVar("T")
+
+
+COMPRESSED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+"""What opens a file for reading, by the last ending of its name."""
+_ZSTD = (".zst", ".zstd")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What a file raises that cannot be opened, or that proves damaged while it is read: see `read_problem`."""
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file, compressed or not, for reading what is in it. Raises one of `READ_ERRORS`."""
+    if path.suffix in _ZSTD:
+        raise OSError(errno.EOPNOTSUPP, "it is compressed by zstd, which is not read here; unpack it first (zstd -d)")
+    return cast(BinaryIO, COMPRESSED.get(path.suffix, _open_plain)(path))
+
+
+def _open_plain(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+def unpacked_name(path: Path) -> Path:
+    """The path without the ending that says that it is compressed."""
+    return path.with_suffix("") if path.suffix in COMPRESSED else path
+
+
+def read_problem(path: Path, error: Exception) -> str:
+    """Why a file could not be read, in words, given one of `READ_ERRORS`."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if path.suffix in COMPRESSED:
+        return f"it is damaged, cut off, or not compressed as its name says ({error})"
+    return str(error)
 
 
 @dataclass
@@ -73,44 +111,57 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models(inner)
 
 
-def read_jsonl(path: Path, parse: Callable[[Any], T], *, lenient: bool = False) -> Records[T]:
-    """Read `path`, turning each line's JSON value into a record by `parse`.
+def iter_jsonl(path: Path, parse: Callable[[Any], T], problems: list[str] | None = None) -> Iterator[tuple[str, T]]:
+    """Place (`FILE:LINE`) and record of each line of a file, one line in memory at a time.
 
-    `parse` raises ValueError (pydantic's ValidationError is one) for a value that it refuses.
-    Raises InputError when the file cannot be read, and on the first bad line unless `lenient`.
+    `parse` makes a record of a line's JSON value; it raises ValueError (pydantic's ValidationError is one) for a value
+    that it refuses. Raises InputError when the file cannot be read, and on the first bad line, unless there is a list
+    for the `problems`: then those are added to it.
+    """
+    for number, line in _lines(path):
+        place = f"{path}:{number}"
+        try:
+            record = parse(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            message = f"{place}: {_problem(error, line)}"
+            if problems is None:
+                raise InputError(f"{message}; mend or remove that line") from error
+            problems.append(message)
+        else:
+            yield place, record
+
+
+def read_jsonl(path: Path, parse: Callable[[Any], T], *, lenient: bool = False) -> Records[T]:
+    """All records of a file, as `iter_jsonl` reads them.
+
+    Raises InputError, before anything has been used, when the file cannot be read, and on the first bad line unless
+    `lenient`.
     """
     records: Records[T] = Records()
-    for number, line in _lines(path):
-        try:
-            records.items.append(parse(json.loads(line)))
-        except ValidationError as error:
-            problem = describe(error)
-        except UnicodeDecodeError as error:
-            problem = f"not UTF-8 (byte {error.start})"
-        except json.JSONDecodeError as error:
-            torn = "" if line.endswith(b"\n") else ", and the line has no end: the file was cut off"
-            problem = f"not JSON: {error.msg} at column {error.colno}{torn}"
-        except RecursionError:
-            problem = "nested too deeply"
-        except ValueError as error:
-            problem = str(error)
-        else:
-            continue
-        message = f"{path}:{number}: {problem}"
-        if not lenient:
-            raise InputError(f"{message}; mend or remove that line")
-        records.errors.append(message)
+    records.items = [record for _, record in iter_jsonl(path, parse, records.errors if lenient else None)]
     return records
+
+
+def _problem(error: Exception, line: bytes) -> str:
+    """What is wrong with a line, in words."""
+    if isinstance(error, ValidationError):
+        return describe(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 (byte {error.start})"
+    if isinstance(error, json.JSONDecodeError):
+        torn = "" if line.endswith(b"\n") else ", and the line has no end: the file was cut off"
+        return f"not JSON: {error.msg} at column {error.colno}{torn}"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, line
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except READ_ERRORS as error:
+        raise InputError(f"cannot read {path}: {read_problem(path, error)}") from error
 
 
 def parse_trajectory(value: Any) -> Trajectory:
@@ -138,7 +189,7 @@ def dump_line(record: BaseModel | dict[str, Any]) -> str:
     """One line of JSON, without its end. Lone surrogates are replaced."""
     if isinstance(record, BaseModel):
         return record.model_dump_json(exclude_defaults=False)
-    return json.dumps(clean_json(record), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(clean_json(record))
 
 
 def _is_json(line: bytes) -> bool:
@@ -160,6 +211,8 @@ class JsonlWriter:
     def __init__(self, path: Path):
         """Raises InputError when `path` cannot be written, or somebody else writes it."""
         self.path = path
+        if path.suffix in (*COMPRESSED, *_ZSTD):
+            raise InputError(f"{path}: lines are appended as they are and not compressed; leave out {path.suffix}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: a line that does not fit the disk is not tried again when the file is closed.

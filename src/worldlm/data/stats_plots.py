@@ -4,7 +4,7 @@ import html
 import io
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -25,7 +25,7 @@ svg {{ display: block; width: 100%; min-width: 56rem; height: auto }}
 {body}
 </html>
 """
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#5d3a9b", "#8c6d31")
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#5d3a9b", "#8c6d31")
 """Told apart by the colour-blind too (the first six after Okabe and Ito)."""
 _GREYS = {"other": "#c8c8c8", NO_LANGUAGE: "#c8c8c8", UNSURE: "#969696"}
 _NAMED = 0.06
@@ -40,32 +40,44 @@ _MOST_LANGUAGES = 8
 
 def stats_page(stats: Stats, title: str) -> str:
     """The page. Raises SetupError when `matplotlib` is not installed."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SetupError("plots need matplotlib; pip install 'worldlm[report]'") from None
+    require_plots()
     domains = stats.by_domain()
-
-    def drawing(heading: str, draw: Any, height: float) -> str:
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        draw(figure, domains)
-        held = io.StringIO()
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": f"worldlm {heading}"}):
-            figure.savefig(held, format="svg", metadata={"Date": None})
-        drawn = held.getvalue()
-        svg = f'<svg role="img" aria-label="{heading}"{drawn[drawn.index("<svg") + 4 :]}'
-        return f'<h2>{heading}</h2>\n<div class="wide">{svg}</div>'
-
     sections = [f'<div class="wide">{_table(stats.rows())}</div>']
     if any(kind.observation_tokens for kind in domains.values()):
         bars = _FRAME + _BAR * len(domains)
         sections += [
-            drawing("Turn classes", _classes, bars),
-            drawing("Length of observations", _lengths, _FRAME + _PANEL * len(domains)),
-            drawing("Languages of observations", _languages, bars),
+            drawing("Turn classes", bars, lambda figure: _classes(figure, domains)),
+            drawing("Length of observations", _FRAME + _PANEL * len(domains), lambda figure: _lengths(figure, domains)),
+            drawing("Languages of observations", bars, lambda figure: _languages(figure, domains)),
         ]
     return _PAGE.format(title=html.escape(title), body="\n".join(sections))
+
+
+def require_plots() -> None:
+    """Raises SetupError when `matplotlib` is not installed."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise SetupError("plots need matplotlib; pip install 'worldlm[report]'") from None
+
+
+def drawing(heading: str, height: float, draw: Callable[[Any], None]) -> str:
+    """What `draw` draws on a figure of the page's width, as SVG below its heading. The height is in inches.
+
+    The same drawing is the same text. Raises SetupError when `matplotlib` is not installed.
+    """
+    require_plots()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    draw(figure)
+    held = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": f"worldlm {heading}"}):
+        figure.savefig(held, format="svg", metadata={"Date": None})
+    drawn = held.getvalue()
+    svg = f'<svg role="img" aria-label="{heading}"{drawn[drawn.index("<svg") + 4 :]}'
+    return f'<h2>{heading}</h2>\n<div class="wide">{svg}</div>'
 
 
 def _table(rows: list[tuple[str, ...]]) -> str:
@@ -100,7 +112,7 @@ def _rest(languages: Counter[str], named: Sequence[str]) -> int:
 def _bars(axes: Any, counts: dict[str, Counter[str]], parts: Sequence[str]) -> None:
     """A bar of shares for each domain, the first on top, and in it the larger shares in per cent."""
     left = [0.0] * len(counts)
-    colours = iter(_COLOURS)
+    colours = iter(COLOURS)
     for part in parts:
         shares = [count[part] / (count.total() or 1) for count in counts.values()]
         if not any(shares):
@@ -134,11 +146,11 @@ def _lengths(figure: Any, domains: dict[str, DomainStats]) -> None:
     for axes, (name, tokens) in zip(panels, shown.items(), strict=True):
         powers = [math.log2(max(count, 1)) for count in tokens]
         bins = [n / 2 for n in range(2 * last + 1)]
-        axes.hist(powers, bins=bins, weights=[1 / len(tokens)] * len(tokens), color=_COLOURS[0])
+        axes.hist(powers, bins=bins, weights=[1 / len(tokens)] * len(tokens), color=COLOURS[0])
         middle = median(tokens)
-        axes.axvline(math.log2(max(middle, 1)), color=_COLOURS[5])
+        axes.axvline(math.log2(max(middle, 1)), color=COLOURS[5])
         axes.set_ylabel(name, rotation=0, ha="right", va="center")
-        axes.set_title(f"median {middle:,.0f}", loc="right", fontsize=9, color=_COLOURS[5], pad=2)
+        axes.set_title(f"median {middle:,.0f}", loc="right", fontsize=9, color=COLOURS[5], pad=2)
         axes.set_yticks([])
         axes.spines[["top", "right", "left"]].set_visible(False)
     panels[-1].set_xlim(0, last)

@@ -25,6 +25,9 @@ class ChatTokenizer(Protocol):
     def apply(self, messages: Sequence[Message], *, prompt: bool) -> list[int]:
         """A conversation as token ids; with `prompt` up to where a reply begins. Raises what its template raises."""
 
+    def encode(self, text: str) -> list[int]:
+        """A text by itself as token ids; what looks like a control token is text like any other."""
+
     def decode(self, ids: Sequence[int]) -> str:
         """Token ids as text, control tokens among it, nothing tidied."""
 
@@ -45,6 +48,10 @@ class ByteTokenizer:
         for message in messages:
             ids += (self._START, *f"{message.role}\n{message.content}".encode(), self.end_of_turn, 10)
         return [*ids, self._START, *b"assistant\n"] if prompt else ids
+
+    def encode(self, text: str) -> list[int]:
+        """Its bytes in UTF-8."""
+        return list(text.encode())
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some tokens; half a character is U+FFFD."""
@@ -96,6 +103,10 @@ class HuggingFaceTokenizer:
             raise InputError(f"the tokenizer {path} has no chat template; name that of a chat model")
         return cls(tokenizer, str(path), **options)
 
+    def save(self, folder: Path) -> None:
+        """Write its files into a folder, chat template and all."""
+        self._tokenizer.save_pretrained(folder)
+
     @property
     def end_of_turn(self) -> int:
         """The tokenizer's end-of-sequence token, which for chat models ends a turn."""
@@ -113,6 +124,12 @@ class HuggingFaceTokenizer:
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def encode(self, text: str) -> list[int]:
+        """Without what a template or a tokenizer puts around."""
+        return list(
+            self._tokenizer(text, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+        )
 
     def decode(self, ids: Sequence[int]) -> str:
         """As it stands."""

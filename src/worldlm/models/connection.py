@@ -65,7 +65,8 @@ class Connection:
         import aiohttp  # takes a while: here, and not within the deadline of the first call
 
         parts = urlsplit(base_url)
-        self._parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+        base = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+        self._base, self._query = urlunsplit(base), f"?{parts.query}" if parts.query else ""
         self._headers = {"authorization": _authorization(parts.username, parts.password, key), **_environment_headers()}
         self._connect_s = connect_s
         self._read_s = read_s
@@ -110,7 +111,7 @@ class Connection:
             abandon()
 
     def _url(self, path: str) -> str:
-        return urlunsplit(self._parts._replace(path=self._parts.path + path))
+        return f"{self._base}{path}{self._query}"
 
     def _session(self) -> "aiohttp.ClientSession":
         import aiohttp

@@ -66,6 +66,7 @@ class EmbeddedModel:
         self.context = context
         self.deterministic = deterministic
         self._label = label or weights.stem
+        self._whole_label = f"{self._label}+{lora.stem}" if lora else self._label
         self.threads = threads or _processors()
         self._key = secrets.token_urlsafe(16)
         self._loading = threading.Lock()
@@ -180,7 +181,7 @@ class EmbeddedModel:
             return overflowed(overflow[0])
         if cancelled.is_set():
             return failed(Outcome.CANCELLED, "the call was cancelled")
-        return reader.completion(time.monotonic() - started).model_copy(update={"model": self._label})
+        return reader.completion(time.monotonic() - started).model_copy(update={"model": self._whole_label})
 
     def _body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         body = sampling_fields(sampling)
@@ -210,7 +211,7 @@ class EmbeddedModel:
 
         params = xllamacpp.CommonParams()
         params.model.path = str(self.weights)
-        params.model_alias = {self._label}
+        params.model_alias = {self._whole_label}
         if self.lora is not None:
             params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(self.lora), 1.0)]
         params.n_parallel = self.slots
@@ -238,29 +239,42 @@ class EmbeddedModel:
                 "fit in memory); for the default weights run `worldlm models pull --force`"
             ) from error
 
-    # Counting tokens: llama.cpp's tokenizer is reached through its server.
+    # Counting tokens and probabilities: llama.cpp's own are reached through its server.
 
     def _count_tokens(self, text: str) -> int:
-        body = json.dumps({"content": text})
+        return len(self._post("/tokenize", {"content": text})["tokens"])
+
+    def likeliest(self, ids: Sequence[int], most: int) -> dict[int, float]:
+        """The `most` likeliest tokens after `ids`, each with its log-probability (of the softmax, unscaled). Blocks.
+
+        Successive calls whose `ids` go on from each other evaluate only what is new. Raises SetupError when llama.cpp
+        refuses.
+        """
+        body = {"prompt": list(ids), "n_predict": 1, "n_probs": most, "temperature": 0.0, "cache_prompt": True}
+        answer = self._post("/completion", {**body, "post_sampling_probs": False, "id_slot": 0})
+        try:
+            return {entry["id"]: entry["logprob"] for entry in answer["completion_probabilities"][0]["top_logprobs"]}
+        except (KeyError, IndexError) as error:
+            raise SetupError(f"llama.cpp gives no probabilities: {error_message(answer)}") from error
+
+    def _post(self, path: str, fields: dict[str, Any]) -> Any:
+        body = json.dumps(fields)
         with self._counting:
             for last in (False, True):
                 connection = self._connection()
                 try:
-                    connection.request("POST", "/tokenize", body, self._headers)
-                    response = connection.getresponse()
-                    answer = json.loads(response.read())
+                    connection.request("POST", path, body, self._headers)
+                    return json.loads(connection.getresponse().read())
                 except (OSError, http.client.HTTPException) as error:  # an idle connection was closed
                     connection.close()
                     if last:
-                        raise SetupError(f"llama.cpp's tokenizer does not answer: {error}") from error
-                else:
-                    return len(answer["tokens"])
+                        raise SetupError(f"llama.cpp does not answer: {error}") from error
         raise AssertionError("unreachable")
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._tokenizer is None:
             address = urlsplit(self._engine().listening_address)
-            self._tokenizer = http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=60)
+            self._tokenizer = http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=600)
         return self._tokenizer
 
     @property

@@ -1,15 +1,16 @@
 """The models that have a name, and how `--model` is read and built."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from worldlm.core.adapters import TrainedFor
 from worldlm.core.errors import InputError, SetupError, nearest, user_path
 from worldlm.core.protocols import Model
 from worldlm.core.types import Observation, Profile
-from worldlm.models import weights
+from worldlm.models import adapters, weights
 from worldlm.models.embedded import EmbeddedModel
 from worldlm.models.openai import OpenAIModel, endpoint
 from worldlm.models.profiles import get_profile
@@ -31,6 +32,13 @@ class NamedModel:
     """What has to be there: a file, or a server with a model of this name."""
     licence: str
     profile: str
+    adapter: Path | None = None
+    """Where its own adapter lies when there is one: it is taken by default."""
+
+    @property
+    def trained_for(self) -> TrainedFor | None:
+        """What its own adapter was trained for; None when it has none."""
+        return adapters.read_trained_for(self.adapter) if self.adapter and self.adapter.is_file() else None
 
     @property
     def present(self) -> bool | None:
@@ -53,6 +61,7 @@ MODELS: dict[str, NamedModel] = {
             where=weights.EMBEDDED.filename,
             licence=weights.EMBEDDED.licence,
             profile="embedded",
+            adapter=adapters.SHIPPED,
         ),
         NamedModel(
             name="qwen-agentworld",
@@ -136,6 +145,7 @@ def build(
     deadline_s: float = 600.0,
     progress: weights.Progress | None = None,
     write_observation: Callable[[Observation], str] | None = None,
+    prompt_hashes: Callable[[Profile], Mapping[str, str]] | None = None,
 ) -> tuple[Model, Profile]:
     """The model that `spec` says, and the profile with which to ask it.
 
@@ -143,18 +153,22 @@ def build(
     model, for its deterministic mode). `lora`, `slots` and `threads` are for embedded models, `api_key`,
     `concurrency` and `deadline_s` for servers, `write_observation` for replays of trajectories.
     Missing weights of the default model are fetched, unless `offline`.
+
+    `lora` is an adapter in GGUF, or `adapters.NO_ADAPTER`; without it the default model takes the shipped one, where
+    there is one. An adapter that says what it was trained for brings its profile, and must fit the base, the profile
+    and the prompts (`prompt_hashes` gives those of now).
     Raises InputError, or SetupError with the cure.
     """
     if isinstance(spec, str):
         spec = parse_spec(spec)
+    adapter = _adapter(spec, lora)
+    trained = adapters.read_trained_for(adapter) if adapter else None
     chosen = get_profile(profile or spec.profile)
+    if adapter and trained:
+        chosen = adapters.profile_of(adapter, trained, profile, prompt_hashes)
     if deterministic:
         sampling = chosen.sampling.model_copy(update={"temperature": 0.0})
         chosen = chosen.model_copy(update={"sampling": sampling})
-    if lora is not None and spec.kind in ("openai", "replay"):
-        raise InputError("an adapter (--lora) goes with an embedded model; a server loads its adapters itself")
-    if lora is not None and not lora.is_file():
-        raise InputError(f"there is no adapter {lora}; give a LoRA adapter in GGUF")
     if spec.kind == "replay":
         return ReplayModel.load(user_path(spec.target), write_observation=write_observation), chosen
     if spec.kind == "openai":
@@ -164,9 +178,11 @@ def build(
         path, label = _gguf(user_path(spec.target)), None
     else:
         path, label = weights.obtain(offline=offline, progress=progress), weights.EMBEDDED.name
+    if adapter and trained:
+        adapters.check_base(adapter, trained, path, weights.file_sha256(path))
     embedded = EmbeddedModel(
         path,
-        lora=lora,
+        lora=adapter,
         label=label,
         slots=slots,
         context=chosen.context,
@@ -174,6 +190,20 @@ def build(
         deterministic=deterministic,
     )
     return embedded, chosen
+
+
+def _adapter(spec: ModelSpec, lora: Path | None) -> Path | None:
+    """The adapter that was asked for, else the model's own where there is one."""
+    if lora == adapters.NO_ADAPTER:
+        return None
+    if lora is None:
+        own = MODELS["embedded"].adapter if spec.kind == "embedded" and not spec.target else None
+        return own if own and own.is_file() else None
+    if spec.kind in ("openai", "replay"):
+        raise InputError("an adapter (--lora) goes with an embedded model; a server loads its adapters itself")
+    if not lora.is_file():
+        raise InputError(f"there is no adapter {lora}; give a LoRA adapter in GGUF, or none for the base alone")
+    return lora
 
 
 def _gguf(path: Path) -> Path:

@@ -1,13 +1,11 @@
-"""From files to JSON values, whatever they are wrapped in: JSON, JSON lines, YAML, each of them gzipped or not.
+"""From files to JSON values, whatever they are wrapped in: JSON, JSON lines, YAML, each of them compressed or not.
 
 A recording may also be a folder of small files (DroidBot, OpenHands); those are read together, as one list.
 """
 
-import gzip
 import itertools
 import json
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import yaml
 
 from worldlm.core.errors import InputError
+from worldlm.core.jsonl import READ_ERRORS, open_file, read_problem, unpacked_name
 from worldlm.core.text import MAX_DEPTH, clean_text
 from worldlm.data.report import Losses
 
@@ -93,10 +92,9 @@ def read_unit(unit: Unit, losses: Losses) -> Iterator[Found]:
 
 def read_file(path: Path, losses: Losses) -> Iterator[Found]:
     """The values of one file: each line of JSON lines, else the one that the file is."""
-    name = str(path)
+    name, kind = str(path), unpacked_name(path).suffix
     try:
-        with _open(path) as file:
-            kind = _kind(path)
+        with open_file(path) as file:
             if kind in YAML_SUFFIXES:
                 yield _parse_yaml(name, file.read(), losses)
                 return
@@ -106,18 +104,8 @@ def read_file(path: Path, losses: Losses) -> Iterator[Found]:
                 yield from _lines(name, itertools.chain(head, file), losses)
             else:
                 yield _parse(name, b"".join(head) + file.read(), losses, whole=True)
-    except (OSError, EOFError, zlib.error) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        yield Found(name, problem=f"cannot be read: {said}")
-
-
-def _open(path: Path) -> Any:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-
-
-def _kind(path: Path) -> str:
-    """The ending of a file's name, whether or not it is gzipped."""
-    return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    except READ_ERRORS as error:
+        yield Found(name, problem=f"cannot be read: {read_problem(path, error)}")
 
 
 def _head(file: Any) -> list[bytes]:

@@ -6,7 +6,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from worldlm.core.errors import InputError
 from worldlm.core.types import Trajectory
 from worldlm.data.classes import TURN_CLASSES
 from worldlm.data.content import ContentClass
+from worldlm.data.markdown import Cells, marks, put_between, table
 from worldlm.data.realturns.parts import asked_turns, overlap, part_figures
 from worldlm.data.realturns.recipe import Recipe
 from worldlm.data.stats import NO_LANGUAGE, Stats
@@ -21,8 +22,7 @@ from worldlm.data.steps.records import corpus_files, read_record, read_shard
 from worldlm.data.steps.splits import Part
 from worldlm.domains import get_domain
 
-BEGIN, END = "<!-- card: generated -->", "<!-- card: end -->"
-Cells = Sequence[object]
+BEGIN, END = marks("card")
 
 
 def render_card(card: Mapping[str, Any]) -> str:
@@ -31,7 +31,7 @@ def render_card(card: Mapping[str, Any]) -> str:
     parts = [name for name in ("train", "validation", "test-a", "test-b") if name in card["parts"]]
     sections = [
         "Turns by domain and part:",
-        _table(
+        table(
             ["domain", *parts],
             [
                 [domain, *(_count(card["parts"][part].get(domain, {}).get("turns")) for part in parts)]
@@ -40,7 +40,7 @@ def render_card(card: Mapping[str, Any]) -> str:
             + [["all", *(_count(sum(each["turns"] for each in card["parts"][part].values())) for part in parts)]],
         ),
         "Trajectories by domain and part:",
-        _table(
+        table(
             ["domain", *parts],
             [
                 [domain, *(_count(card["parts"][part].get(domain, {}).get("trajectories")) for part in parts)]
@@ -48,12 +48,12 @@ def render_card(card: Mapping[str, Any]) -> str:
             ],
         ),
         "Training, turn classes as shares of the turns with an observation, and tokens of an observation:",
-        _table(
+        table(
             ["domain", *TURN_CLASSES, "trained by default", "median", "p90", "cut", "failed turns"],
             [_classes(domain, card["domains"][domain]) for domain in domains],
         ),
         "Tests, content classes:",
-        _table(
+        table(
             ["domain", "part", *ContentClass, "kinds of actions", "worlds"],
             [
                 [
@@ -73,14 +73,14 @@ def render_card(card: Mapping[str, Any]) -> str:
         sections += [
             "Reproducibility: turns of the test side, played again three times under another clock, with other process "
             "ids and another host name:",
-            _table(
+            table(
                 ["domain", "turns", "same in all replays", "differ", "a replay departed"],
                 [_replayed(domain, played[domain]) for domain in domains if domain in played],
             ),
         ]
     sections += [
         "Sources and licences of the trajectories:",
-        _table(
+        table(
             ["domain", "source", "licence", "trajectories"],
             [
                 [domain, source["source"], source["licence"] or "not stated", _count(source["trajectories"])]
@@ -92,7 +92,7 @@ def render_card(card: Mapping[str, Any]) -> str:
     if card["texts"]:
         sections += [
             "Texts:",
-            _table(
+            table(
                 ["collection", "kind", "version", "licence", "documents", "characters"],
                 [
                     [
@@ -109,7 +109,7 @@ def render_card(card: Mapping[str, Any]) -> str:
         ]
     if card["held_out"]:
         rows = [[domain, ", ".join(f"`{kind}`" for kind in kinds)] for domain, kinds in card["held_out"].items()]
-        sections += ["Held out of training, for part B:", _table(["domain", "kinds"], rows)]
+        sections += ["Held out of training, for part B:", table(["domain", "kinds"], rows)]
     gap = card["overlap"]
     sections.append(
         f"Overlap: of {_count(gap['test_runs'])} runs of {gap['words']} words in the asked turns, "
@@ -207,11 +207,7 @@ def _shortfalls(recipe: Recipe, counted: Mapping[str, Mapping[str, Any]]) -> Ite
 
 def put_card(page: str, card: Mapping[str, Any]) -> str:
     """The page with the card between its marks. Raises InputError where it has none."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise InputError(f"the page has no place for the card: a line {BEGIN}, and after it a line {END}")
-    return f"{head}{BEGIN}\n\n{render_card(card)}\n{END}{tail}"
+    return put_between(page, "card", render_card(card))
 
 
 def _classes(domain: str, mine: Mapping[str, Any]) -> Cells:
@@ -232,10 +228,6 @@ def _replayed(domain: str, mine: Mapping[str, int]) -> Cells:
     same = mine.get(ContentClass.DETERMINISTIC, 0) + mine.get(ContentClass.PRE_EXISTING, 0)
     differ = mine.get(ContentClass.METADATA, 0)
     return [domain, _count(turns), *(_percent(part / turns) for part in (same, differ, turns - same - differ))]
-
-
-def _table(head: Cells, rows: Iterable[Cells]) -> str:
-    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in [head, ["---"] * len(head), *rows])
 
 
 def _count(number: float | None) -> str:

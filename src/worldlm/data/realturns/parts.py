@@ -1,6 +1,5 @@
 """The test parts as files: written, and read again as what training must not hold."""
 
-import json
 import lzma
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from worldlm.core.errors import InputError
-from worldlm.core.jsonl import dump_line
+from worldlm.core.jsonl import dump_line, iter_jsonl
 from worldlm.core.types import Trajectory
-from worldlm.data.formats import Reading, RecordError
+from worldlm.data.formats import Reading
 from worldlm.data.formats.agentworldbench import make_sample, parse_sample, trajectory_of
 from worldlm.data.realturns.choosing import Candidate
 from worldlm.data.steps.decontaminate import Leaks, occurrences, reference
@@ -38,18 +36,13 @@ def write_part(chosen: Sequence[Candidate], part: str, path: Path) -> None:
 def read_part(files: Iterable[Path]) -> Iterator[tuple[dict[str, Any], Trajectory]]:
     """Each sample, with the trajectory that it is: history, and the asked turn last. Raises InputError."""
     for path in files:
-        try:
-            lines = lzma.decompress(path.read_bytes()).decode().splitlines()
-        except (OSError, ValueError, lzma.LZMAError) as error:
-            raise InputError(f"cannot read {path}: {error}") from error
-        for number, line in enumerate(lines, 1):
-            place = f"{path}:{number}"
-            try:
-                value = json.loads(line)
-                reading = Reading(place, "agentworldbench", "1")
-                yield value, trajectory_of(parse_sample(value, reading), reading)
-            except (RecordError, ValueError) as error:
-                raise InputError(f"{place}: {error}") from error
+        for _, read in iter_jsonl(path, _read_sample):
+            yield read
+
+
+def _read_sample(value: Any) -> tuple[dict[str, Any], Trajectory]:
+    reading = Reading("", "agentworldbench", "1")
+    return value, trajectory_of(parse_sample(value, reading), reading)
 
 
 def asked_turns(files: Iterable[Path]) -> Iterator[Trajectory]:

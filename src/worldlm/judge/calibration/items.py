@@ -4,8 +4,6 @@ For one real turn: the real observation, the same with one small and with one la
 turn of the trajectory, nothing at all, and some of these with praise of themselves or words to the grader behind them.
 """
 
-import io
-import json
 import lzma
 import re
 from collections import Counter
@@ -16,10 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
-from pydantic import ValidationError
-
-from worldlm.core.errors import InputError
-from worldlm.core.jsonl import describe
+from worldlm.core.jsonl import iter_jsonl
 from worldlm.core.text import canonical_json, derive_seed
 from worldlm.core.types import DomainName, Observation, Text, Trajectory, Value
 from worldlm.judge.calibration.faults import FAULTS, PRAISE, TO_THE_GRADER, Size, add_text, with_text
@@ -186,34 +181,23 @@ def write_calibration(items: Iterable[CalibrationItem], path: Path) -> int:
 
 
 def read_calibration(path: Path) -> list[CalibrationItem]:
-    """The items of a file. Raises InputError that names the line."""
-    try:
-        return list(_read(path.read_bytes(), str(path)))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    """The items of a file, compressed or not. Raises InputError that names the line."""
+    return [item for _, group in iter_jsonl(path, _read_group) for item in group]
 
 
 def load_calibration(domain: DomainName) -> list[CalibrationItem]:
     """The items of a domain that ship with the package."""
-    file = resources.files("worldlm.judge.calibration") / f"{domain}.jsonl.xz"
-    return list(_read(file.read_bytes(), file.name))
+    with resources.as_file(resources.files("worldlm.judge.calibration") / f"{domain}.jsonl.xz") as path:
+        return read_calibration(path)
 
 
-def _read(data: bytes, name: str) -> Iterator[CalibrationItem]:
+def _read_group(row: Any) -> list[CalibrationItem]:
     try:
-        text = (lzma.decompress(data) if name.endswith(".xz") else data).decode()
-    except (lzma.LZMAError, UnicodeDecodeError) as error:
-        raise InputError(f"{name}: not a calibration set: {error}") from error
-    for number, line in enumerate(io.StringIO(text), 1):
-        try:
-            row = json.loads(line)
-            question = Question.model_validate(row["question"])
-            for item in row["items"]:
-                yield CalibrationItem.model_validate({**item, "group": row["group"], "question": question})
-        except ValidationError as error:
-            raise InputError(f"{name}, line {number}: {describe(error)}") from error
-        except (ValueError, LookupError, TypeError) as error:
-            raise InputError(f"{name}, line {number}: not a group of calibration items: {error}") from error
+        question = Question.model_validate(row["question"])
+        told = [{**item, "group": row["group"], "question": question} for item in row["items"]]
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"not a group of calibration items: {type(error).__name__}: {error}") from error
+    return [CalibrationItem.model_validate(item) for item in told]
 
 
 __all__ = [
