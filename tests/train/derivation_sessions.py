@@ -55,8 +55,8 @@ TERMINAL: tuple[tuple[str, str, str, str], ...] = (
     ("wc notes.txt", " 4  4 19 notes.txt\n", "relation", "notes.txt has 4 lines, 4 words and 19 bytes."),
     ("cut -c1 notes.txt", "o\nt\nt\nf\n", "relation", "A part of each of the 4 lines of notes.txt is printed."),
     ("printf 'a\\nb\\n' > new.txt", "", "silent", "The output goes to new.txt, so nothing is printed."),
-    ("cat new.txt", "a\nb\n", "relation", "new.txt comes from turn 10."),
-    ("ls", "new.txt  notes.txt  run.sh\n", "listing", "new.txt is new since turn 10."),
+    ("cat new.txt", "a\nb\n", "relation", "Turn 10 made or changed new.txt."),
+    ("ls", "new.txt  notes.txt  run.sh\n", "listing", "new.txt, of turn 10, is among them."),
     ("mkdir box", "", "silent", "mkdir prints nothing when all is well."),
     (
         "cat nowhere.txt",

@@ -395,7 +395,9 @@ def _new_here(scene: TerminalScene, name: str, turn: str) -> bool:
 KINDS: dict[str, Kind[TerminalScene]] = {
     # What is known before.
     "folder": Kind("The shell is in {folder}.", lambda scene, folder: folder == scene.folder != ""),
-    "wrote": Kind("{name} comes from turn {turn}.", lambda s, name, turn: _named(s, name) and _wrote(s, name, turn)),
+    "wrote": Kind(
+        "Turn {turn} made or changed {name}.", lambda s, name, turn: _named(s, name) and _wrote(s, name, turn)
+    ),
     "showed": Kind("Turn {turn} showed {name}.", lambda s, name, turn: _named(s, name) and _showed(s, name, turn)),
     "initial": Kind("{name} was there at the start.", lambda s, name: _named(s, name) and _initial(s, name)),
     "unseen": Kind("Nothing called {name} was seen before.", lambda s, name: _named(s, name) and _unseen(s, name)),
@@ -449,7 +451,7 @@ KINDS: dict[str, Kind[TerminalScene]] = {
         "The folder stays {folder}.", lambda s, folder: folder_of(s.truth, s.state.home) == folder == s.folder != ""
     ),
     "home": Kind("~ stands for {home}.", lambda s, home: home == s.state.home and "~" in s.screens[-1]),
-    "new": Kind("{name} is new since turn {turn}.", _new_here, "answer"),
+    "new": Kind("{name}, of turn {turn}, is among them.", _new_here, "answer"),
     "background": Kind("It runs in the background as job {job}.", _background, "answer"),
     "document": Kind("The here-document's {count} are echoed, each after >.", _document, "answer"),
     "open": Kind(
@@ -608,7 +610,8 @@ def _places_of(printed: Sequence[str], lines: Sequence[str]) -> str:
 def echo(scene: TerminalScene) -> Iterator[Claim]:
     """`echo` of words and variables that are known."""
     if len(scene.commands) == 1 and scene.commands[0].program == "echo" and scene.printed:
-        used = re.findall(r"\$\{?(\w+)", scene.line)
+        words = [word.text for word in scene.commands[0].words[1:] if not word.plain]
+        used = re.findall(r"\$\{?(\w+)", " ".join(words))
         yield from (
             claim("set", name=name, value=value, turn=turn)
             for name in dict.fromkeys(used)
