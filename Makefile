@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 WORKERS ?= 3
 EXAMPLE := examples/terminal
 
-.PHONY: simulate test test-long lint types docs data train-embedded ablations bench format setup setup-train weights clean
+.PHONY: simulate test test-long lint types docs data train-embedded ablations bench format setup-base setup setup-train weights clean
 
-simulate: setup ## A scripted terminal session, predicted by the embedded model, beside what a real bash answered
-	$(BIN)/worldlm simulate terminal --script $(EXAMPLE)/session.txt --compare $(EXAMPLE)/recording.jsonl
+simulate: setup-base ## A scripted terminal session, predicted by the embedded model, beside what a real bash answered
+	$(BIN)/worldlm simulate terminal --script $(EXAMPLE)/session.txt --compare $(EXAMPLE)/recording.jsonl \
+		--concurrency 4
 
 test: setup-train weights ## All tests but the long ones
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long and not alone"
@@ -48,20 +49,24 @@ bench: setup-train weights ## Every benchmark, one after another
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[trl]'
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+# What is asked for is installed, and no more: to simulate takes little, and torch is large.
+setup-base: $(VENV)/.ready-base
 setup: $(VENV)/.ready
-
-# torch is large, so only what trains or tests brings it.
 setup-train: $(VENV)/.ready-train
 
-weights: setup
+weights: setup-base
 	@$(BIN)/worldlm models pull || echo "No weights: tests of the embedded model will be skipped." >&2
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready-base: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "worldlm needs Python 3.11 or newer; name one with: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "This Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.ready-base
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,real,data,report]'
 	@touch $@
 

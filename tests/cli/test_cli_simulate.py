@@ -158,6 +158,18 @@ def test_compare_predicts_each_turn_from_the_real_history(
     assert real.text in server.requests[-1]["messages"][-4]["content"] + server.requests[-1]["messages"][-3]["content"]
 
 
+def test_turns_compared_at_the_same_time_are_the_same(cli: Cli, world: Path, model: str, recording: Path) -> None:
+    one, four = (
+        cli("simulate", world, "-m", model, "--compare", recording, "--concurrency", number, "--json").json
+        for number in (1, 4)
+    )
+    assert [row["predicted"] for row in four["turns"]] == [row["predicted"] for row in one["turns"]]
+    for more in (["--free", "--compare", recording], ["--deterministic", "--compare", recording], []):
+        result = cli("simulate", world, "-m", model, "--concurrency", 2, *more)
+        assert result.code == 2
+        assert "--concurrency belongs to --compare" in result.error
+
+
 def test_compare_in_words(cli: Cli, world: Path, model: str, recording: Path) -> None:
     result = cli("simulate", world, "-m", model, "--compare", recording, "--seed", 99)
     assert result.code == 0

@@ -1,10 +1,11 @@
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldlm.core.errors import InputError
+from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.outcomes import EndingKind, Outcome
-from worldlm.core.types import Ending, Observation, Origin, Trajectory, Turn, World
+from worldlm.core.types import Ending, Observation, Origin, Step, Trajectory, Turn, World
 from worldlm.rollout.compare import (
     MAX_CHARACTERS,
     ComparedTurn,
@@ -82,6 +83,43 @@ async def test_each_turn_is_predicted_from_the_real_history() -> None:
     assert [row.exact for row in rows] == [True, False, False]
     assert [row.similarity for row in rows] == [1, 0.9, 0]
     assert rows[2].step.outcome is Outcome.INFRASTRUCTURE_FAILED
+
+
+@pytest.mark.anyio
+@given(st.lists(st.integers(0, 3), max_size=8), st.integers(1, 4))
+async def test_turns_predicted_at_the_same_time_are_told_in_order(waits: list[int], number: int) -> None:
+    class Slow(ToyEnvironment):
+        """Answers after a while."""
+
+        running = most = 0
+
+        async def step(self, action: str) -> Step:
+            Slow.running += 1
+            Slow.most = max(Slow.most, Slow.running)
+            for _ in range(waits[int(action.removeprefix("add ")) - 1]):
+                await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            Slow.running -= 1
+            return await super().step(action)
+
+    real = recording(*((f"add {place}", "count is 3") for place in range(1, len(waits) + 1)))
+    one_by_one = await compare(ToyEnvironment(), real)
+    seen: list[ComparedTurn] = []
+    rows = await compare(Slow(), real, beside=[Slow() for _ in range(number - 1)], on_turn=seen.append)
+    assert rows == seen == one_by_one
+    assert Slow.most == min(number, len(waits))
+
+
+@pytest.mark.anyio
+async def test_what_a_row_refuses_ends_the_rest() -> None:
+    def refuse(row: ComparedTurn) -> None:
+        raise WorldlmError(f"enough after {row.number}")
+
+    real = recording(("add 1", "count is 1"), ("add 1", "count is 2"))
+    with pytest.raises(WorldlmError, match="enough after 1"):
+        await compare(ToyEnvironment(), real, beside=[ToyEnvironment()], on_turn=refuse)
+    with pytest.raises(InputError, match="one turn after another"):
+        await compare(ToyEnvironment(), real, beside=[ToyEnvironment()], free=True)
 
 
 @pytest.mark.anyio

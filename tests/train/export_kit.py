@@ -55,7 +55,7 @@ def random_adapter(
 
 
 def smol_adapter(folder: Path, digest: str, std: float, seed: int = 1) -> Path:
-    """An adapter of all linear layers of the embedded model, without loading that."""
+    """An adapter of all linear layers of the embedded model, without loading that; most in its queries and keys."""
     torch.manual_seed(seed)
     s = SMOL
     shapes = {
@@ -72,7 +72,8 @@ def smol_adapter(folder: Path, digest: str, std: float, seed: int = 1) -> Path:
         for name, (inputs, outputs) in shapes.items():
             stem = f"base_model.model.model.layers.{layer}.{name}"
             tensors[f"{stem}.lora_A.weight"] = torch.randn(8, inputs) / inputs**0.5
-            tensors[f"{stem}.lora_B.weight"] = std * torch.randn(outputs, 8)
+            much = 5 if name.endswith(("q_proj", "k_proj")) else 1
+            tensors[f"{stem}.lora_B.weight"] = much * std * torch.randn(outputs, 8)
     modules = [name.split(".")[1] for name in shapes]
     config = LoraConfig(r=8, lora_alpha=16, target_modules=modules, task_type="CAUSAL_LM")
     write(folder, tensors, config, card("SmolLM2-135M-Instruct.Q4_1", digest, "embedded"))

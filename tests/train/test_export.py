@@ -75,9 +75,9 @@ def test_a_merged_model_says_what_was_trained(llama: Path, tmp_path: Path, dtype
     assert exported.comparison.shift > 100 * exported.comparison.difference if dtype == torch.float32 else True
     again = AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype="auto")
     assert again.dtype == dtype
-    close = 1e-4 if dtype == torch.float32 else 0.1
-    assert (logits(again.float()) - said).abs().max() < close
-    assert (logits(again) - of_base).abs().max() > 0.2
+    shift, difference = said - of_base, logits(again.float()) - said
+    assert shift.abs().max() > 0.2
+    assert difference.norm() < (1e-4 if dtype == torch.float32 else 0.1) * shift.norm()
     assert AutoTokenizer.from_pretrained(tmp_path / "merged").chat_template
     assert json.loads((tmp_path / "merged" / "worldlm.json").read_text())["run"] == "random"
     assert nothing_but(tmp_path, "adapter", "merged")
@@ -138,7 +138,7 @@ def check_and_write(trained: Trained, out: Path, forced: Sequence[Answer]) -> No
 def test_a_merge_that_rounding_undoes_is_refused_by_name(llama: Path, tmp_path: Path) -> None:
     adapter = random_adapter(tmp_path / "adapter", llama, std=1e-6)
     trained = loaded(adapter, llama)
-    with pytest.raises(WorldlmError, match=r"does not follow the trained one.*--dtype float32"):
+    with pytest.raises(WorldlmError, match=r"(does not follow the trained|weights stay as they were).*--dtype float32"):
         export_merged(trained, tmp_path / "merged", torch.bfloat16, answered(trained))
     assert nothing_but(tmp_path, "adapter")
 
@@ -269,7 +269,7 @@ def test_a_comparison_tells_trained_from_base() -> None:
     good.check(TOLERANCE)
     assert (good.prompts, good.places) == (5, 20)
     assert good.unexplained < 0.1 * good.shift
-    assert good.arithmetic == pytest.approx(good.difference, rel=0.5)
+    assert good.arithmetic == pytest.approx(good.difference, rel=0.1)
     for exported, of_base, words in (
         (theirs, theirs, "not in effect"),
         (base, None, "not in effect"),
@@ -342,7 +342,7 @@ def smol() -> Path:
 
 @pytest.fixture(scope="module")
 def trained_smol(smol: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    folder = smol_adapter(tmp_path_factory.mktemp("smol") / "adapter", weights.EMBEDDED.sha256, std=0.02)
+    folder = smol_adapter(tmp_path_factory.mktemp("smol") / "adapter", weights.EMBEDDED.sha256, std=0.01)
     return loaded(folder, smol)
 
 
@@ -365,7 +365,7 @@ def test_llama_cpp_says_what_was_trained_and_a_wrong_order_of_rows_is_seen(
     print(exported)
     seen = exported.comparison
     assert (exported.tensors, seen.prompts) == (210, 5)
-    assert seen.unexplained < 0.25 * seen.shift
+    assert seen.unexplained < 0.1 * seen.shift
     assert nothing_but(tmp_path, "adapter.gguf")
 
     reader = gguf.GGUFReader(out)

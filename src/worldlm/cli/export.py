@@ -207,9 +207,8 @@ def _show(exported: Exported, as_json: bool) -> None:
     show(f"{exported.path}: {exported.bytes / 1e6:.1f} MB, {exported.tensors} weights")
     show(
         f"compared with the trained model at {seen.places} places of {seen.prompts} prompts: the same likeliest token "
-        f"at {seen.agreement:.1%}; log-probabilities differ by {seen.difference:.4f} nats (training moved them by "
-        f"{seen.shift:.4f}, of which {seen.unexplained:.4f} is not explained; the bases differ by "
-        f"{seen.arithmetic:.4f})"
+        f"at {seen.agreement:.1%}; log-probabilities differ by {seen.difference:.4f} nats; training moved them by "
+        f"{seen.shift:.4f} and the two programs' arithmetic by {seen.arithmetic:.4f}"
     )
     for line in exported.notes:
         show(line)

@@ -64,6 +64,9 @@ def simulate(
     cache: Annotated[Path | None, typer.Option(help="Keep answers in this file: same question, same answer.")] = None,
     record: Annotated[Path | None, typer.Option(help="Record model calls here, for --model replay:FILE.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=1, help="Stop after this many tokens.")] = None,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="With --compare: turns that are predicted at the same time.")
+    ] = 1,
     deadline: Annotated[float, typer.Option(min=0.1, help="Seconds for one model call, with all its tries.")] = 600.0,
 ) -> None:
     """Act in a world that a language model plays.
@@ -74,6 +77,11 @@ def simulate(
         raise InputError("--json reports on --script or --compare; a session by hand is kept with --out")
     if free and compare_with is None:
         raise InputError("--free belongs to --compare")
+    if concurrency > 1 and (free or deterministic or compare_with is None):
+        raise InputError(
+            "--concurrency belongs to --compare; turns that follow from each other (--free), and those of "
+            "--deterministic, are predicted one after another"
+        )
     if output and compare_with and not free:
         raise InputError(
             "--out needs --free here: turns predicted from the real history are not an episode; use --json"
@@ -87,6 +95,7 @@ def simulate(
         deadline=deadline,
         cache=cache,
         record=record,
+        slots=concurrency,
         budget_tokens=budget_tokens,
     )
     place = load_world(world)
@@ -96,12 +105,13 @@ def simulate(
     with ExitStack() as stack:
         writer = stack.enter_context(JsonlWriter(output)) if output else None
         chosen, how = build_model(options, domain)
-        environment = SimulatedEnvironment(place, domain, chosen, how)
+        environments = [SimulatedEnvironment(place, domain, chosen, how) for _ in range(concurrency)]
+        environment = environments[0]
 
         async def work(signals: Signals) -> None:
             async with closing(chosen):
                 if compare_with:
-                    await _compare(environment, recordings, seed, free, as_json, writer)
+                    await _compare(environments, recordings, seed, free, as_json, writer)
                 elif actions is not None:
                     await _play(environment, actions, seed, as_json, writer)
                 else:
@@ -213,13 +223,14 @@ def _recordings(path: Path, actions: Sequence[str] | None, world: World) -> list
 
 
 async def _compare(
-    environment: SimulatedEnvironment,
+    environments: Sequence[SimulatedEnvironment],
     recordings: Sequence[Trajectory],
     seed: int | None,
     free: bool,
     as_json: bool,
     writer: JsonlWriter | None,
 ) -> None:
+    environment, *beside = environments
     rows: list[ComparedTurn] = []
     total = sum(turn.observation is not None for recording in recordings for turn in recording.turns)
     started = time.perf_counter()
@@ -237,7 +248,7 @@ async def _compare(
             start = len(rows)
             ending = Ending(kind=EndingKind.CANCELLED, outcome=Outcome.CANCELLED)
             try:
-                await compare(environment, recording, seed=seed, free=free, on_turn=on_turn)
+                await compare(environment, recording, beside=beside, seed=seed, free=free, on_turn=on_turn)
                 ending = Ending(kind=EndingKind.COMPLETED)
             finally:
                 if writer and rows[start:]:

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import anyio
 from rapidfuzz.distance import Levenshtein
 
-from worldlm.core.errors import InputError
+from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, Resume
 from worldlm.core.types import Observation, Step, Trajectory
@@ -118,6 +119,7 @@ async def compare(
     environment: Environment,
     recording: Trajectory,
     *,
+    beside: Sequence[Environment] = (),
     seed: int | None = None,
     free: bool = False,
     on_turn: Callable[[ComparedTurn], None] | None = None,
@@ -125,29 +127,56 @@ async def compare(
     """Predict each turn of `recording` in `environment`, which must satisfy `Resume`.
 
     Turns of the recording without an observation (invalid or failed) have nothing to compare with: they are
-    left out. With `free`, the environment goes on from its own answers. `on_turn` sees each row as it comes.
-    Raises InputError for another world than the recording's, and for a recording that never started.
+    left out. With `free`, the environment goes on from its own answers. Otherwise no turn waits for another: further
+    environments like the first one, given as `beside`, predict turns at the same time. `on_turn` sees each row as
+    soon as all before it are there. Raises InputError for another world than the recording's, for a recording that
+    never started, and for `free` with `beside`.
     """
-    if environment.world.name != recording.world.name:
-        raise InputError(
-            f"recording {recording.id!r} is of world {recording.world.name!r}, not {environment.world.name!r}; "
-            f"compare it with that world"
-        )
+    environments = (environment, *beside)
+    if free and beside:
+        raise InputError("an environment that goes on from its own answers predicts one turn after another")
     if recording.initial is None:
         raise InputError(f"recording {recording.id!r} has no first observation: it never started")
-    if not isinstance(environment, Resume):
-        raise InputError(f"{type(environment).__name__} cannot start from a given history, which a comparison needs")
+    for each in environments:
+        if each.world.name != recording.world.name:
+            raise InputError(
+                f"recording {recording.id!r} is of world {recording.world.name!r}, not {each.world.name!r}; "
+                f"compare it with that world"
+            )
+        if not isinstance(each, Resume):
+            raise InputError(f"{type(each).__name__} cannot start from a given history, which a comparison needs")
+    asked = [index for index, turn in enumerate(recording.turns) if turn.observation is not None]
+    queue = iter(asked)
+    found: dict[int, ComparedTurn] = {}
     rows: list[ComparedTurn] = []
-    for index, turn in enumerate(recording.turns):
-        if turn.observation is None:
-            continue
-        if not free or not rows:
-            await environment.resume(recording.initial, () if free else recording.turns[:index], seed)
+    refusal: WorldlmError | None = None
+
+    async def predict(environment: Environment, index: int, initial: Observation) -> ComparedTurn:
+        turn = recording.turns[index]
+        assert turn.observation is not None and isinstance(environment, Resume)
+        if not free or index == asked[0]:
+            await environment.resume(initial, () if free else recording.turns[:index], seed)
         step = await environment.step(turn.action)
-        row = _row(recording.id, index + 1, turn.action, turn.observation, step)
-        rows.append(row)
-        if on_turn:
-            on_turn(row)
+        return _row(recording.id, index + 1, turn.action, turn.observation, step)
+
+    async def worker(environment: Environment, initial: Observation, scope: anyio.CancelScope) -> None:
+        nonlocal refusal
+        try:
+            for index in queue:
+                found[index] = await predict(environment, index, initial)
+                while len(rows) < len(asked) and (row := found.get(asked[len(rows)])) is not None:
+                    rows.append(row)
+                    if on_turn:
+                        on_turn(row)
+        except WorldlmError as error:
+            refusal = refusal or error
+            scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for each in environments:
+            group.start_soon(worker, each, recording.initial, group.cancel_scope)
+    if refusal:
+        raise refusal
     return rows
 
 

@@ -2,15 +2,16 @@
 
 The trained model answers each prompt greedily. Along that answer, token by token, four distributions are compared: of
 the trained model and of its base (in torch, float32), and of the exported model and of *its* base, as the program
-computes them that will run it. Two bases, because its arithmetic need not be torch's: llama.cpp rounds activations to
-8 bits. The measure is the mean absolute difference of log-probabilities, over the tokens that the trained model finds
-likeliest.
+computes them that will run it. The measure is the root mean square of differences of log-probabilities, over the tokens
+that the trained model finds likeliest.
 
 - The *shift* is what training did: trained against base. Without any, there is nothing to export.
-- The *difference* is exported against trained, and has a tolerance.
-- The *unexplained* part is what exporting made of the shift: (exported − its base) − (trained − base). An adapter
-  that is not applied has all of the shift unexplained, one whose rows are in another order more than that; less than
-  half must be.
+- The *arithmetic* is how differently the two programs compute the same weights: base against base. llama.cpp rounds
+  activations to 8 bits; torch against torch it is 0.
+- The *difference* is exported against trained.
+- The *unexplained* part of it is what is left when the arithmetic is taken off. The roundings of two runs are
+  independent, so squares are subtracted: √(difference² − (1.1 · arithmetic)²), a tenth for chance. An adapter that is
+  not applied leaves all of the shift unexplained, one whose rows are in another order a third of it or more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +29,10 @@ LIKELIEST = 10
 """Tokens at each place whose log-probabilities are compared."""
 SEEN = 200
 """Of how many tokens a program that lists the likeliest is asked. What is not among them counts as the last one."""
-UNEXPLAINED = 0.5
-"""The largest unexplained part of the shift."""
+UNEXPLAINED = 0.25
+"""The largest unexplained part of the difference, as a part of the shift."""
+CHANCE = 1.1
+"""What the arithmetic may be on other weights than the base's, as a multiple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,14 @@ class Tolerance:
     """What a comparison may show."""
 
     difference: float
-    """The largest mean difference of log-probabilities (nats)."""
+    """The largest difference (nats)."""
     agreement: float
     """The least share of places with the same likeliest token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Mean absolute differences of log-probabilities, in nats."""
+    """Root mean squares of differences of log-probabilities, in nats."""
 
     prompts: int
     places: int
@@ -63,9 +66,8 @@ class Comparison:
     """The share of places at which exported and trained model find the same token likeliest."""
     difference: float
     shift: float
-    unexplained: float
     arithmetic: float
-    """Between the bases: how differently the two programs compute the same weights."""
+    unexplained: float
     applied: bool
     """Whether the exported model says anything else than its base."""
 
@@ -87,8 +89,8 @@ class Comparison:
         else:
             return
         raise WorldlmError(
-            f"{problem} (difference {self.difference:.2g}, shift by training {self.shift:.2g}, of it unexplained "
-            f"{self.unexplained:.2g}, arithmetic {self.arithmetic:.2g} nats); nothing is written{cure}"
+            f"{problem} (difference {self.difference:.2g}, of it unexplained {self.unexplained:.2g}, shift by training "
+            f"{self.shift:.2g}, arithmetic {self.arithmetic:.2g} nats); nothing is written{cure}"
         )
 
 
@@ -150,16 +152,17 @@ def compare(
     t, b, e = (each.gather(-1, likeliest) for each in (trained, base, exported))
     f = b if exported_base is None else exported_base.gather(-1, likeliest)
 
-    def mean(difference: Tensor) -> float:
-        return float(difference.abs().mean())
+    def size(difference: Tensor) -> float:
+        return float(difference.square().mean().sqrt())
 
+    difference, arithmetic = size(e - t), size(f - b)
     return Comparison(
         prompts=len(answers),
         places=len(trained),
         agreement=float((exported.argmax(-1) == trained.argmax(-1)).float().mean()),
-        difference=mean(e - t),
-        shift=mean(t - b),
-        unexplained=mean((e - f) - (t - b)),
-        arithmetic=mean(f - b),
+        difference=difference,
+        shift=size(t - b),
+        arithmetic=arithmetic,
+        unexplained=max(0.0, difference**2 - (CHANCE * arithmetic) ** 2) ** 0.5,
         applied=not torch.equal(e, f),
     )

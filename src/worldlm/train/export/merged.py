@@ -76,7 +76,9 @@ def merge(trained: Trained, dtype: torch.dtype) -> tuple[Any, list[str]]:
         head.weight = torch.nn.Parameter(head.weight.detach().clone(), requires_grad=False)
     try:
         with warnings.catch_warnings():
+            # Both tell what was just seen to: the head has a matrix of its own.
             warnings.filterwarnings("ignore", "Input and output embeddings are no longer tied")
+            warnings.filterwarnings("ignore", "Model with `tie_word_embeddings=True`")
             model = trained.model.merge_and_unload(safe_merge=True)
     except ValueError as error:
         raise WorldlmError(f"cannot merge {trained.adapter.folder}: {' '.join(str(error).split())[:300]}") from error
