@@ -23,7 +23,7 @@ from tests.train.records import sessions, write_lines
 from worldlm.core.errors import InputError, WorldlmError
 from worldlm.train.batches import Batch
 from worldlm.train.checkpoint import ADAPTER, OPTIMISER, read_card, read_state, read_tensors
-from worldlm.train.loop import Limits, _Training, learning_rate
+from worldlm.train.loop import Limits, _Training, learning_rate, slowdown
 from worldlm.train.loss import Sums, TargetLoss
 from worldlm.train.settings import Schedule
 
@@ -43,6 +43,18 @@ def held(tmp_path: Path) -> dict[str, Any]:
 def test_the_learning_rate_over_a_run(kind: Any, expected: list[float]) -> None:
     schedule = Schedule(kind=kind, warmup=0.2, floor=0.1)
     assert [learning_rate(schedule, step, 10) for step in range(10)] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("times", "told"), [(1.0, 0), (30.0, 1)])
+def test_a_processor_that_is_slow_in_bfloat16_is_named(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: float, told: int
+) -> None:
+    assert slowdown(64) > 0
+    monkeypatch.setattr("worldlm.train.loop.slowdown", lambda: times)
+    warnings = train_it(make_run(precision="bfloat16"), tmp_path / "out", limits=stop_after(1)).of("warning")
+    assert [event.texts["what"].split(";")[0] for event in warnings] == told * [
+        "this processor multiplies bfloat16 30 times slower than float32"
+    ]
 
 
 def test_a_run_tells_what_it_does_and_keeps_the_best(make_run: MakeRun, tmp_path: Path) -> None:

@@ -153,7 +153,8 @@ async def compare(
 
     async def predict(environment: Environment, index: int, initial: Observation) -> ComparedTurn:
         turn = recording.turns[index]
-        assert turn.observation is not None and isinstance(environment, Resume)
+        assert turn.observation is not None
+        assert isinstance(environment, Resume)
         if not free or index == asked[0]:
             await environment.resume(initial, () if free else recording.turns[:index], seed)
         step = await environment.step(turn.action)

@@ -117,6 +117,20 @@ def learning_rate(schedule: Schedule, step: int, steps: int) -> float:
     return left if schedule.kind == "constant" else schedule.floor + (1 - schedule.floor) * left
 
 
+def slowdown(size: int = 512) -> float:
+    """How many times longer a product of matrices takes on this processor in bfloat16 than in float32."""
+    taken = []
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.ones(size, size, dtype=dtype)
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            torch.mm(matrix, matrix)
+            times.append(time.perf_counter() - started)
+        taken.append(min(times))
+    return taken[1] / taken[0]
+
+
 class _Training:
     def __init__(self, job: Job, emit: Emit, limits: Limits):
         self.job, self.run, self.limits = job, job.run, limits
@@ -207,6 +221,9 @@ class _Training:
             **{f"left_out/{why}": count for why, count in rows.left_out.items()},
         }
         self.emit("start", figures, {"run": self.run.name, "stage": self.run.stage, "base": self.job.base.name})
+        if self.run.precision == "bfloat16" and self.accelerator.device.type == "cpu" and (times := slowdown()) > 2:
+            slow = f"this processor multiplies bfloat16 {times:.0f} times slower than float32"
+            self.emit("warning", {}, {"what": f"{slow}; with precision: float32 the run is faster"})
         if then is None:
             return
         self.emit("resume", {"step": self.step}, {"from": str(self.last)})
@@ -489,4 +506,4 @@ def _memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-__all__ = ["Job", "Limits", "Result", "learning_rate", "train"]
+__all__ = ["Job", "Limits", "Result", "learning_rate", "slowdown", "train"]
