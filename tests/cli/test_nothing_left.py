@@ -83,8 +83,10 @@ def test_nothing_is_left_of_a_collection(domain: DomainName, ending: signal.Sign
     temporary.mkdir()
     before = temporary_files()
     ours = descendants(os.getpid())
+    # Short episodes, so that one is soon done and others run.
+    collect = ["collect", domain, "--episodes", "200", "--turns", "6", "--out", str(out)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "worldlm.cli.main", "collect", domain, "--episodes", "50", "--out", str(out)],
+        [sys.executable, "-m", "worldlm.cli.main", *collect],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(temporary)},
