@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Tests wait more than they compute; each worker takes whole files of them.
-WORKERS ?= 3
+WORKERS ?= 4
 EXAMPLE := examples/terminal
 
 .PHONY: simulate test test-long lint types docs data train-embedded ablations bench format setup-base setup setup-train weights clean

@@ -1,10 +1,21 @@
 """What all tests share."""
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+# Workers share the processors: threads that wait for each other while others compute are many times slower than one.
+# (OpenMP, and with it PyTorch and llama.cpp, read this when they are loaded; programs that tests start have it too.)
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_THREAD_LIMIT", "1")
+
+# What a shell starts in the background ignores SIGINT, and so would all that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Time limits of single examples measure the machine, not the code.
 settings.register_profile("worldlm", deadline=None)

@@ -149,7 +149,7 @@ def test_what_cannot_be_exported_is_refused_in_one_line(
     assert "--base" in refused("vllm", adapter, out)
 
 
-@pytest.mark.timeout(600)  # slow on a machine that is busy with other work
+@pytest.mark.long
 def test_an_adapter_for_llama_cpp_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     """On the real base, through the program that will run it."""
     pytest.importorskip("torch", reason="needs torch: pip install 'worldlm[train]'")

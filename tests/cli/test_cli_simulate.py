@@ -11,7 +11,7 @@ from tests.cli.shell_server import ShellServer
 from worldlm.core.errors import SetupError
 from worldlm.core.jsonl import JsonlWriter, read_trajectories
 from worldlm.core.outcomes import EndingKind, Outcome
-from worldlm.models import weights
+from worldlm.models import PROFILES, get_profile, weights
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -241,8 +241,11 @@ def _weights_present() -> bool:
 
 
 @pytest.mark.skipif(not _weights_present(), reason="the embedded weights are missing: run `worldlm models pull`")
-@pytest.mark.timeout(900)  # 640 tokens, on whatever processor there is
-def test_the_embedded_model_plays(cli: Cli, world: Path, script: Path) -> None:
+@pytest.mark.timeout(900)  # on whatever processor there is
+def test_the_embedded_model_plays(cli: Cli, world: Path, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = get_profile("embedded")
+    short = profile.sampling.model_copy(update={"max_tokens": 24})
+    monkeypatch.setitem(PROFILES, "embedded", profile.model_copy(update={"sampling": short}))
     result = cli("simulate", world, "--script", script, "--offline", "--deterministic", "--json")
     assert result.code == 0
     report = result.json
