@@ -169,7 +169,7 @@ def results(
             context=262_144,
         ),
         judging=JudgingSettings(
-            rules="verifiers/1",
+            rules="verifiers/2",
             rubric="rubric/1 77aa",
             judges=("judge-70b@localhost",),
             sampling=Sampling(temperature=0),

@@ -412,6 +412,17 @@ def page(truth: str, before: str = PAGE) -> Question:
     return ask("web", truth.rstrip("\n"), 'click("4")', (Turn(action="noop()", observation=Observation(text=before)),))
 
 
+@pytest.mark.parametrize("gone", [4, 6, 8, 9])
+def test_a_text_that_drops_everything_did_not_remove_what_went(gone: int) -> None:
+    lines = NEXT.rstrip("\n").split("\n")
+    question = page("\n".join(lines[:gone] + lines[gone + 1 :]), before=NEXT)
+    assert verify(question, question.truth).value == 100
+    clear = value(question, "hello 4e79")
+    assert clear <= 4
+    half = value(question, "\n".join(lines[: gone // 2 + 1]))
+    assert clear < half < 100
+
+
 def test_ids_of_new_nodes_are_free_and_those_of_old_ones_are_not() -> None:
     question = page(NEXT)
     assert value(question, NEXT.replace("[8]", "[31]").replace("[9]", "[32]").replace("[10]", "[33]")) == 100

@@ -130,11 +130,13 @@ class _Change:
         """The weight of what went and came in both.
 
         Clearing the screen is no half of showing another one: what went counts in the proportion in which what was
-        to come in its place has come.
+        to come in its place has come or, where nothing was to come, what was to stay has stayed.
         """
         went = weigh([base[index] for index in self.went & predicted.went])
         if not self.came:
-            return went
+            due = [index for index in range(len(base)) if index not in self.went]
+            stayed = weigh([base[index] for index in due if index not in predicted.went])
+            return went * stayed / weigh([base[index] for index in due]) if due else went
         # One node that came wrongly is not another one that should have come, though all nodes have words in common.
         matches = [match for match in align(self.came, predicted.came) if match.credit >= SAME_NODE]
         came = earned(self.came, predicted.came, matches) / 2

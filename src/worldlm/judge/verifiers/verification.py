@@ -6,7 +6,7 @@ from pydantic import Field
 
 from worldlm.core.types import Value
 
-VERSION = "verifiers/1"
+VERSION = "verifiers/2"
 """Changes whenever a score can change."""
 NOT_EQUAL = 99.9
 """What a prediction that differs from the reference gets at most."""

@@ -31,8 +31,8 @@ def verify(question: Question, predicted: Observation) -> Verification:
     """How much of `predicted` is as in the question's truth, on 0–100. Never raises, whatever the texts.
 
     100 is the reference (or what says the same), 0 no answer: an empty prediction where the truth is not empty, and
-    text where nothing came. An answer that has nothing right gets 1 to 2. What the reference does not hold can only
-    cost.
+    text where nothing came. An answer that has nothing right gets 1 to 4: the less is compared, the more. What the
+    reference does not hold can only cost.
     """
     truth = question.truth
     said = (predicted.text, predicted.structured, predicted.is_error)
