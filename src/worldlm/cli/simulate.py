@@ -268,7 +268,7 @@ async def _compare(
         show_json(report)
     else:
         _show_agreement(totals, free)
-        show(f"{_simulator(environment.origin)}; {_cost(usage)}")
+        show(f"{_simulator(environment.origin)}; {_cost(usage, wall if beside else None)}")
     _raise_if_nothing_worked([(row.step.outcome, row.step.detail) for row in rows])
 
 
@@ -350,9 +350,11 @@ def _simulator(origin: Origin) -> str:
     return f"model {simulator.model}, profile {simulator.profile}, prompt {simulator.prompt_hash}, seed {origin.seed}"
 
 
-def _cost(usage: Usage) -> str:
-    rate = f" ({usage.completion_tokens / usage.seconds:.0f} tokens/s)" if usage.seconds else ""
-    return f"{usage.completion_tokens} tokens after {usage.prompt_tokens} of prompts in {usage.seconds:.1f} s{rate}"
+def _cost(usage: Usage, seconds: float | None = None) -> str:
+    """What was spent; `seconds` that passed, where calls ran at the same time."""
+    seconds = usage.seconds if seconds is None else seconds
+    rate = f" ({usage.completion_tokens / seconds:.0f} tokens/s)" if seconds else ""
+    return f"{usage.completion_tokens} tokens after {usage.prompt_tokens} of prompts in {seconds:.1f} s{rate}"
 
 
 def _cost_json(usage: Usage, wall_seconds: float) -> dict[str, Any]:
