@@ -148,6 +148,18 @@ def test_a_judge_scores_and_the_public_way_stands_beside_it(tmp_path: Path, cli:
     assert "the public way" in cli("bench", "score", "--public", tmp_path / "s.jsonl").out
 
 
+@pytest.mark.parametrize("reply", ["no verdict from me", "", "9"])
+def test_a_judge_of_which_nothing_can_be_used_is_an_error_and_its_lines_are_kept(
+    tmp_path: Path, cli: Cli, reply: str
+) -> None:
+    source = write(tmp_path / "p.jsonl", [gen(number) for number in range(3)])
+    with serving(lambda body, index: chat(reply)) as judge:
+        ran = cli("bench", "judge", source, tmp_path / "s.jsonl", "--judge", spec(judge))
+    assert ran.code == 1
+    assert "none of 3 verdicts can be used; the first: " in ran.err
+    assert len((tmp_path / "s.jsonl").read_text().splitlines()) == 3
+
+
 def test_a_server_that_refuses_ends_the_run_in_one_line_with_its_own_words(
     tmp_path: Path, cli: Cli, chats: ChatServer
 ) -> None:

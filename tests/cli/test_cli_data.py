@@ -67,7 +67,7 @@ def test_an_import_that_finds_nothing_is_a_failure(cli: Cli, tmp_path: Path) -> 
     path.write_text("Dear all,\n")
     result = cli("data", "import", "auto", path, tmp_path / "out.jsonl")
     assert result.code == 1
-    assert "no trajectory was found: " in result.err
+    assert "no trajectory was found that can be used: " in result.err
 
 
 @pytest.mark.parametrize(

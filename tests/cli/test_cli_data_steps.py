@@ -72,6 +72,9 @@ def test_a_mixture_of_records_and_documents(cli: Cli, corpus: Path, tmp_path: Pa
     [
         (("dedup", "CORPUS", "CORPUS"), "is there already"),
         (("filter", "CORPUS", "OUT", "--config", "BAD"), "there is no setting min_turnz; did you mean 'min_turns'"),
+        (("filter", "CORPUS", "OUT", "--config", "MUCH"), "no record is left, and nothing is written: "),
+        (("dedup", "CORPUS", "PACKED"), "leave out .gz"),
+        (("dedup", "PACKED", "OUT"), "unpack it first"),
         (("split", "CORPUS", "OUT", "--test", "2"), "the options: test: Input should be less than 1"),
         (("decontaminate", "CORPUS", "OUT", "--against", "NONE"), "there is no file or folder"),
         (("decontaminate", "CORPUS", "OUT", "--against", "CORPUS", "--mode", "cutt"), "it is cut or drop"),
@@ -86,11 +89,14 @@ def test_bad_input_is_one_line(
 ) -> None:
     names = {"CORPUS": corpus, "OUT": tmp_path / "out", "NONE": tmp_path / "none.jsonl"}
     names |= {"BAD": tmp_path / "bad.yaml", "LOST": tmp_path / "lost.yaml"}
+    names |= {"MUCH": tmp_path / "much.yaml", "PACKED": tmp_path / "a.jsonl.gz"}
+    names["MUCH"].write_text("min_turns: 9999\n")
     names["BAD"].write_text("min_turnz: 3\n")
     names["LOST"].write_text("sources:\n  docs: {documents: nowhere}\n")
     result = cli("data", *(names.get(each, each) for each in arguments))
     assert result.code == 2
     assert message in result.error
+    assert not names["OUT"].exists()
 
 
 def test_too_many_bad_lines_are_a_failure_and_the_good_ones_are_kept(cli: Cli, corpus: Path, tmp_path: Path) -> None:

@@ -97,6 +97,40 @@ def test_a_world_that_does_not_fit_is_named_and_the_others_go_on(cli: Cli, file:
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 1
 
 
+def test_where_no_world_fits_each_is_named_and_nothing_is_said_to_be_written(cli: Cli, tmp_path: Path) -> None:
+    big = [
+        session(TRAJECTORY.turns, context="words " * 3000).model_copy(update={"id": name}) for name in ("one", "two")
+    ]
+    result = cli("data", "mask", write(tmp_path / "b.jsonl", *big), tmp_path / "out.jsonl", "--tokenizer", "bytes")
+    assert result.code == 1
+    assert "one: world 'box' takes" in result.err
+    assert "two: world 'box' takes" in result.err
+    assert "nothing is written" in result.err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_page_of_plots_replaces_no_recording(cli: Cli, file: Path, tmp_path: Path) -> None:
+    before, other = file.read_bytes(), tmp_path / "other.jsonl"
+    other.write_bytes(before)
+    for path, said in (
+        (file, "it is read"),
+        (other, "it is there already"),
+        (tmp_path, "it is a folder"),
+        (tmp_path / "none" / "x.html", "there is no folder"),
+    ):
+        result = cli("data", "stats", file, "--plots", path)
+        assert (result.code, said in result.error) == (2, True)
+    assert file.read_bytes() == other.read_bytes() == before
+
+
+def test_what_cannot_be_read_leaves_no_file(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    for verb in (("import", "auto"), ("clean",)):
+        result = cli("data", *verb, tmp_path / "empty.jsonl", tmp_path / "out.jsonl")
+        assert result.code == 1
+        assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_wrong_options(cli: Cli, file: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.jsonl"
     (tmp_path / "c.yaml").write_text("sede: 1\n")

@@ -136,5 +136,5 @@ def test_what_will_not_do_is_refused(tmp_path: Path) -> None:
     (tmp_path / "void.jsonl").touch()
     with pytest.raises(InputError, match="is empty"):
         remove_duplicates([tmp_path / "void.jsonl"], tmp_path / "out.jsonl", EXACT)
-    with pytest.raises(InputError, match="gunzip it first"):
+    with pytest.raises(InputError, match="unpack it first"):
         remove_duplicates([tmp_path / "a.jsonl.gz"], tmp_path / "out.jsonl", EXACT)

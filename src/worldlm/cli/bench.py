@@ -26,6 +26,7 @@ from worldlm.bench.infer import (
     infer,
     model_predictor,
 )
+from worldlm.bench.judging import read_judgement
 from worldlm.bench.public import score_public
 from worldlm.bench.results import (
     METRIC_NAMES,
@@ -34,7 +35,7 @@ from worldlm.bench.results import (
     write_results,
 )
 from worldlm.bench.running import Report
-from worldlm.bench.runs import Manifest, RunFile, plan
+from worldlm.bench.runs import Manifest, RunFile, last_samples, plan
 from worldlm.bench.samples import Sample, benchmark_digest, load_samples
 from worldlm.bench.scoring import WORST, score
 from worldlm.cli.bench_judge import AUDIT, QUESTIONS, JudgeOptions, audit, choose_file, judge_file, results_path
@@ -44,6 +45,7 @@ from worldlm.cli.build import ModelOptions, build_model, closing
 from worldlm.cli.console import note, progress, show, show_json
 from worldlm.cli.signals import run as run_async
 from worldlm.core.errors import InputError, WorldlmError, nearest
+from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, Model
 from worldlm.core.types import DOMAIN_NAMES, Profile, Trajectory, World
 from worldlm.data import LossReport, ReadOptions, import_trajectories
@@ -381,6 +383,7 @@ def judge_command(
             show_json({"file": str(output), **asked_json(report)})
         else:
             show(f"{output}: {asked(report)}")
+        _raise_if_unusable(output, report)
         return
     report, results = choose_file(source, output, chosen, against, out, wanted, concurrency, retry_failed, as_json)
     if not as_json:
@@ -444,6 +447,14 @@ def score_command(
 def _raise_if_any_withheld(results: Results) -> None:
     for table in results.tables:
         _raise_if_withheld(table.withheld, table.metric.name)
+
+
+def _raise_if_unusable(path: Path, report: Report) -> None:
+    """An error where judges were asked and said nothing that can be used, so that no script takes it for done."""
+    if report.outcomes and not set(report.outcomes) - {Outcome.JUDGE_FAILED.value}:
+        details = (judgement.detail for judgement in map(read_judgement, last_samples(path)) if judgement is not None)
+        why = next((detail for detail in details if detail), "no reason is given")
+        raise WorldlmError(f"{path}: none of {report.outcomes.total()} verdicts can be used; the first: {why}")
 
 
 def _raise_if_withheld(why: str | None, by: str) -> None:

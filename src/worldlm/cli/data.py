@@ -7,7 +7,7 @@ import typer
 
 from worldlm.cli import data_build, data_masks, data_steps
 from worldlm.cli.console import complain, progress, show, show_json, show_rows
-from worldlm.cli.data_report import MAX_BAD, chained, judge, show_report
+from worldlm.cli.data_report import MAX_BAD, begun, judge, show_report
 from worldlm.core.errors import InputError, nearest
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.core.types import DOMAIN_NAMES, DomainName
@@ -57,11 +57,10 @@ def import_data(
     known = _format(format)
     options = ReadOptions(strict, _known_domain(domain), origin, licence)
     report = LossReport()
-    trajectories = import_trajectories(source, known, options, report)
-    first = next(trajectories, None)  # a missing file is found out before anything is written
     refuse_existing(output)
+    trajectories = begun(import_trajectories(source, known, options, report), report)
     with JsonlWriter(output) as writer, progress("importing", None, hidden=as_json) as advance:
-        for trajectory in chained(first, trajectories):
+        for trajectory in trajectories:
             writer.write(trajectory)
             advance()
     show_report(report, as_json=as_json, written={str(output): report.trajectories})

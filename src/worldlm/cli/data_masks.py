@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from worldlm.cli.console import note, out, progress, show, show_json, show_rows
-from worldlm.cli.data_report import MAX_BAD, chained, judge, show_report
+from worldlm.cli.console import out, progress, show, show_json, show_rows
+from worldlm.cli.data_report import MAX_BAD, begun, judge, show_problems, show_report
 from worldlm.core.errors import InputError, WorldlmError, nearest, user_path
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.core.types import Trajectory, Turn
@@ -24,7 +24,7 @@ from worldlm.data.masks import mask as mask_trajectory
 from worldlm.data.report import LossReport
 from worldlm.data.settings import read_settings
 from worldlm.data.stats import Stats
-from worldlm.data.stats_plots import stats_page
+from worldlm.data.stats_plots import require_plots, stats_page
 from worldlm.data.tokenizers import ByteTokenizer, ChatTokenizer, HuggingFaceTokenizer
 from worldlm.domains import get_domain
 from worldlm.models.profiles import get_profile
@@ -89,11 +89,10 @@ def clean_data(
     if tokenizer is not None:
         cleaning.count = _tokenizer(tokenizer).count
     report = LossReport()
-    trajectories = import_trajectories(source, None, ReadOptions(), report)
-    first = next(trajectories, None)
     refuse_existing(output)
+    trajectories = begun(import_trajectories(source, None, ReadOptions(), report), report)
     with JsonlWriter(output) as writer, progress("cleaning", None, hidden=as_json) as advance:
-        for trajectory in chained(first, trajectories):
+        for trajectory in trajectories:
             writer.write(clean_trajectory(trajectory, cleaning))
             advance()
     count = report.trajectories
@@ -140,7 +139,7 @@ def mask_data(
                 except MaskError:
                     raise
                 except InputError as error:  # a world that does not fit
-                    report.files[-1].problem(f"{trajectory.id}: {error}")
+                    report.files[-1].withdraw(len(trajectory.turns), f"{trajectory.id}: {error}")
                     continue
                 reasons.update(label.why for label in masked.labels)
                 totals["turns"] += len(masked.labels)
@@ -158,15 +157,16 @@ def mask_data(
     finally:
         if writer is not None:
             writer.close()
-    judge(report, max_bad)
-    if not totals["trained_turns"]:
+    if not as_json or writer is None:
+        show_problems(report)
+    if report.trajectories == 0 or writer is not None:
+        judge(report, max_bad)
+    if writer is None:
         told = "; ".join(f"{count} {why}" for why, count in reasons.most_common(5))
         raise MaskError(f"none of {totals['turns']} turns is trained: {told or 'there are none'}; nothing is written")
     if as_json:
         show_json({**report.to_json(), **totals, "reasons": dict(reasons.most_common())})
         return
-    for problem in (problem for file in report.files for problem in file.problems):
-        note(problem)
     show_rows([("turns", "what becomes of them"), *((str(count), why) for why, count in reasons.most_common())])
     show(f"{output}: {totals['trained_turns']} of {totals['turns']} turns are trained")
     if totals["tokens"]:
@@ -224,6 +224,8 @@ def stats_data(
     as_json: _Json = False,
 ) -> None:
     """Count turns, tokens (without --tokenizer: about), turn classes, duplicates and languages, by domain."""
+    if plots is not None:
+        _refuse_page(plots, files)
     stats = Stats(config=_config(config))
     if tokenizer is not None:
         stats.count = _tokenizer(tokenizer).count
@@ -233,7 +235,9 @@ def stats_data(
             for trajectory in import_trajectories(path, None, ReadOptions(), report):
                 stats.add(trajectory, get_domain(trajectory.world.domain))
                 advance()
-    judge(report, max_bad)
+    if not as_json:
+        show_problems(report)
+    judge(report, max_bad, "the others are counted")
     if plots is not None:
         page = stats_page(stats, ", ".join(path.name for path in files))
         try:
@@ -243,11 +247,22 @@ def stats_data(
     if as_json:
         show_json({**stats.figures(), "bad": report.bad})
         return
-    for problem in (problem for file in report.files for problem in file.problems):
-        note(problem)
     show_rows(stats.rows())
     if plots is not None:
         show(f"{plots}: the plots")
+
+
+def _refuse_page(path: Path, inputs: list[Path]) -> None:
+    """Raises InputError for a place where no page of plots can be, or where it would replace anything but a page."""
+    if any(each.resolve() == path.resolve() for each in inputs):
+        raise InputError(f"--plots {path}: it is read, and would be replaced; name another file")
+    if path.is_dir():
+        raise InputError(f"--plots {path}: it is a folder; name a file")
+    if not path.parent.is_dir():
+        raise InputError(f"--plots {path}: there is no folder {path.parent}; make it first")
+    if path.is_file() and path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--plots {path}: it is there already, and is no .html file; name another")
+    require_plots()
 
 
 def _config(path: Path | None) -> MaskConfig:

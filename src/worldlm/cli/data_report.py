@@ -1,6 +1,7 @@
 """What the verbs of `worldlm data` share: how a loss report is shown, and when too much was lost."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from worldlm.cli.console import note, show, show_json, show_rows
 from worldlm.core.errors import WorldlmError
@@ -11,11 +12,26 @@ MAX_BAD = 0.1
 """The share of bad records above which an import has failed, unless told otherwise."""
 
 
-def chained(first: Trajectory | None, rest: Iterator[Trajectory]) -> Iterator[Trajectory]:
-    """What was read ahead, and the rest."""
-    if first is not None:
-        yield first
-        yield from rest
+def begun(trajectories: Iterator[Trajectory], report: LossReport) -> Iterator[Trajectory]:
+    """The same trajectories, of which one is read: what cannot be read at all is found out before a file is made.
+
+    Raises WorldlmError when there is none.
+    """
+    first = next(trajectories, None)
+    if first is None:
+        show_problems(report)
+        judge(report, 1)
+        return iter(())
+    return chain([first], trajectories)
+
+
+def show_problems(report: LossReport) -> None:
+    """Name what could not be used."""
+    for file in report.files:
+        for problem in file.problems:
+            note(problem)
+        if file.bad > len(file.problems):
+            note(f"{file.path}: and {file.bad - len(file.problems)} more")
 
 
 def show_report(report: LossReport, *, as_json: bool, written: dict[str, int]) -> None:
@@ -23,11 +39,7 @@ def show_report(report: LossReport, *, as_json: bool, written: dict[str, int]) -
     if as_json:
         show_json({**report.to_json(), "written": written})
         return
-    for file in report.files:
-        for problem in file.problems:
-            note(problem)
-        if file.bad > len(file.problems):
-            note(f"{file.path}: and {file.bad - len(file.problems)} more")
+    show_problems(report)
     if rows := list(report.rows()):
         show_rows([("effect", "count", "what", "for example"), *rows])
     for path, count in written.items():
@@ -35,13 +47,12 @@ def show_report(report: LossReport, *, as_json: bool, written: dict[str, int]) -
     show(f"{report.trajectories} trajectories, {report.turns} turns; {report.bad} bad records")
 
 
-def judge(report: LossReport, max_bad: float) -> None:
-    """Raises WorldlmError when too much of what was read could not be used."""
+def judge(report: LossReport, max_bad: float, others: str = "the others are written") -> None:
+    """Raises WorldlmError when too much of what was read could not be used; `others` says what became of the rest."""
     if not report.trajectories:
         first = next((problem for file in report.files for problem in file.problems), "there was nothing to read")
-        raise WorldlmError(f"no trajectory was found: {first}")
+        raise WorldlmError(f"no trajectory was found that can be used: {first}; nothing is written")
     if report.bad_share > max_bad:
         raise WorldlmError(
-            f"{report.bad_share:.1%} of the records could not be used, and --max-bad allows {max_bad:.1%}; "
-            "the others are written"
+            f"{report.bad_share:.1%} of the records could not be used, and --max-bad allows {max_bad:.1%}; {others}"
         )

@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 COMPRESSED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 """What opens a file for reading, by the last ending of its name."""
-_ZSTD = (".zst", ".zstd")
+ZSTD = (".zst", ".zstd")
+"""Endings of a compression that is told and not read."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 """What a file raises that cannot be opened, or that proves damaged while it is read: see `read_problem`."""
@@ -39,7 +40,7 @@ READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 def open_file(path: Path) -> BinaryIO:
     """Open a file, compressed or not, for reading what is in it. Raises one of `READ_ERRORS`."""
-    if path.suffix in _ZSTD:
+    if path.suffix in ZSTD:
         raise OSError(errno.EOPNOTSUPP, "it is compressed by zstd, which is not read here; unpack it first (zstd -d)")
     return cast(BinaryIO, COMPRESSED.get(path.suffix, _open_plain)(path))
 
@@ -211,7 +212,7 @@ class JsonlWriter:
     def __init__(self, path: Path):
         """Raises InputError when `path` cannot be written, or somebody else writes it."""
         self.path = path
-        if path.suffix in (*COMPRESSED, *_ZSTD):
+        if path.suffix in (*COMPRESSED, *ZSTD):
             raise InputError(f"{path}: lines are appended as they are and not compressed; leave out {path.suffix}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from worldlm.core.errors import InputError, WorldlmError
-from worldlm.core.jsonl import JsonlWriter
+from worldlm.core.jsonl import COMPRESSED, ZSTD, JsonlWriter
 from worldlm.core.types import Trajectory
 from worldlm.data.formats import FORMATS, Format, WriteOptions
 from worldlm.data.report import Losses
@@ -49,7 +49,12 @@ def export_trajectories(
 
 
 def refuse_existing(path: Path) -> None:
-    """Raises InputError when there is something at `path` that writing would add to or replace."""
+    """Raises InputError when there is something at `path` that writing would add to or replace.
+
+    Also for a name that says that the file is compressed, which nothing here writes.
+    """
+    if path.suffix in (*COMPRESSED, *ZSTD):
+        raise InputError(f"{path}: it is written as plain text; leave out {path.suffix}")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file")
     if path.is_file() and path.stat().st_size:

@@ -96,6 +96,13 @@ class FileReport:
         if len(self.problems) < PROBLEMS:
             self.problems.append(message)
 
+    def withdraw(self, turns: int, message: str) -> None:
+        """Count a record of one trajectory, which was counted as used, as a bad one."""
+        self.records -= 1
+        self.trajectories -= 1
+        self.turns -= turns
+        self.problem(message)
+
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
         return {

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field, ValidationError
 
 from worldlm.core.errors import InputError
-from worldlm.core.jsonl import describe, parse_trajectory
+from worldlm.core.jsonl import COMPRESSED, ZSTD, describe, parse_trajectory
 from worldlm.core.types import Text, Trajectory, Turn, Value
 
 TEXT_SCHEMA = "worldlm.text/1"
@@ -94,8 +94,8 @@ def corpus_files(paths: Sequence[Path]) -> list[CorpusFile]:
         found += inside
     files = []
     for path in found:
-        if path.suffix == ".gz":
-            raise InputError(f"{path} is compressed, and shards are read from the middle: gunzip it first")
+        if path.suffix in (*COMPRESSED, *ZSTD):
+            raise InputError(f"{path} is compressed, and shards are read from the middle: unpack it first")
         try:
             status = path.stat()
         except OSError as error:

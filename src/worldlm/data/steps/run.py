@@ -229,7 +229,11 @@ def _change(work: Work, files: Sequence[CorpusFile], inputs: Sequence[Path], out
     changing = ChangeRecords("change", change, work.notes("change", "change"))
     work.run("change", [work.reader("change", files), changing, work.writer("change")])
     report = _report(work, inputs, [("change", "read"), ("change", "change")])
-    done = Done(report, {str(output): work.read_notes("change", "write").counts[OUT]})
+    left = work.read_notes("change", "write").counts[OUT]
+    if not left:
+        why = "; ".join(f"{row['count']} {row['effect']}, {row['reason']}" for row in report.losses.to_json())
+        raise InputError(f"no record is left, and nothing is written: {why or 'none could be read'}")
+    done = Done(report, {str(output): left})
     work.publish({output: work.shards("change")})
     return done
 
