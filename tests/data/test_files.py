@@ -2,6 +2,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,3 +182,16 @@ def test_lines_whose_first_is_bad_lose_only_that(tmp_path: Path) -> None:
     first, second = found(write(tmp_path / "a.jsonl", '{"a": \n{"a": 2}\n'))
     assert first.problem is not None
     assert second.value == {"a": 2}
+
+
+def test_what_is_no_file_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("1")
+    (tmp_path / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    losses = Losses()
+    every = [each for unit in units(tmp_path) for each in read_unit(unit, losses)]
+    assert [(Path(each.place).name, each.value, each.problem is None) for each in every] == [
+        ("a.json", 1, True),
+        ("dangling.jsonl", None, False),
+        ("pipe.jsonl", None, False),
+    ]

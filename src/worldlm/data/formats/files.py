@@ -62,7 +62,7 @@ def units(path: Path) -> list[Unit]:
     files = sorted(
         file
         for file in path.rglob("*")
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        if not file.is_dir() and not any(part.startswith(".") for part in file.relative_to(path).parts)
     )
     if not files:
         raise InputError(f"{path} holds no files")
@@ -93,6 +93,9 @@ def read_unit(unit: Unit, losses: Losses) -> Iterator[Found]:
 def read_file(path: Path, losses: Losses) -> Iterator[Found]:
     """The values of one file: each line of JSON lines, else the one that the file is."""
     name, kind = str(path), unpacked_name(path).suffix
+    if path.exists() and not path.is_file():  # nobody may ever write into a pipe
+        yield Found(name, problem="cannot be read: it is no regular file")
+        return
     try:
         with open_file(path) as file:
             if kind in YAML_SUFFIXES:
