@@ -404,7 +404,7 @@ def undone(pair: Pair) -> Pair:
     return replace(pair, b=reader.process(pair.b, "blk.0.attn_q.weight").weights) if heads else pair
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.long
 def test_an_engine_without_the_adapter_is_seen_and_leaves_nothing(
     trained_smol: Trained, answers_of_smol: list[Answer], smol: Path, tmp_path: Path
 ) -> None:
