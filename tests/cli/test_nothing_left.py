@@ -37,11 +37,13 @@ def descendants(pid: int) -> set[int]:
     found: set[int] = set()
     ahead = [pid]
     while ahead:
-        for task in Path(f"/proc/{ahead.pop()}/task").glob("*"):
-            with contextlib.suppress(OSError):
-                children = {int(child) for child in (task / "children").read_text().split()}
-                ahead += children - found
-                found |= children
+        # What ends while it is looked at has no children any more.
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{ahead.pop()}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    children = {int(child) for child in (task / "children").read_text().split()}
+                    ahead += children - found
+                    found |= children
     return found
 
 
@@ -49,9 +51,10 @@ def listening(pids: set[int]) -> set[str]:
     """TCP addresses of this machine on which these processes listen."""
     held = set()
     for pid in pids:
-        for fd in Path(f"/proc/{pid}/fd").glob("*"):
-            with contextlib.suppress(OSError):
-                held.add(str(fd.readlink()))
+        with contextlib.suppress(OSError):
+            for fd in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    held.add(str(fd.readlink()))
     lines = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()]
     return {fields[1] for fields in lines if fields[3] == "0A" and f"socket:[{fields[9]}]" in held}
 
