@@ -196,6 +196,30 @@ def test_a_configuration_that_is_wrong_is_refused(tmp_path: Path, change: dict[s
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("seed: 1\nclasses: [\n", "not YAML: expected the node content, but found '<stream end>' at line 3, column 1"),
+        ("a: [1\nb: 2\n", "not YAML: expected ',' or ']', but got ':' at line 2, column 2"),
+        ("seed: 1\n\tkeep: 2\n", "at line 2, column 1"),
+        ('a: "never closed\n', "not YAML: found unexpected end of stream at line 2, column 1"),
+        ("a: &x 1\nb: *y\n", "not YAML: found undefined alias 'y' at line 2, column 4"),
+        ("a: !!python/name:os.system 1\n", "at line 1, column 4"),
+        ("a: \0\n", "not YAML: special characters are not allowed at character 4"),
+        ("a: 2024-99-99\n", "not YAML: month must be in 1..12"),
+        ("a: " + "[" * 5000, "not YAML: nested too deeply"),
+    ],
+)
+def test_a_fault_of_yaml_is_told_once_with_the_file_and_the_place(tmp_path: Path, text: str, told: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read_settings(path, MaskConfig)
+    message = str(caught.value)
+    assert message.startswith(f"{path} is not YAML: ")
+    assert message.endswith(told)
+    assert "<" not in message.replace("<stream end>", "")
+
+
 def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
     config = read_settings(written(tmp_path, {"seed": 7, "per_turn": True}), MaskConfig)
     assert (config.seed, config.per_turn, config.classes) == (7, True, default_config().classes)

@@ -13,6 +13,9 @@ from worldlm.core.types import Value
 
 S = TypeVar("S", bound=Value)
 
+YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
+"""What the reading of a YAML text raises: see `yaml_problem`."""
+
 
 def read_settings(path: Path, kind: type[S], given: Mapping[str, Any] | None = None) -> S:
     """The settings of a file, with what was given beside it. Raises InputError that names file and key."""
@@ -22,11 +25,27 @@ def read_settings(path: Path, kind: type[S], given: Mapping[str, Any] | None = N
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     try:
         value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except YAML_ERRORS as error:
+        raise InputError(f"{path} is {yaml_problem(error)}") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} holds no mapping with the keys {', '.join(kind.model_fields)}")
     return settings({**value, **(given or {})}, kind, str(path))
+
+
+def yaml_problem(error: Exception) -> str:
+    """Why a text is not YAML, and where, in one line, given one of `YAML_ERRORS`.
+
+    (The error's own words name the text in place of the file, and each of its marks.)
+    """
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        return f"not YAML: {error.problem or error.context}{where}"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"not YAML: {error.reason} at character {error.position + 1}"
+    if isinstance(error, RecursionError):
+        return "not YAML: nested too deeply"
+    return f"not YAML: {' '.join(str(error).split())}"
 
 
 def settings(value: Mapping[str, Any], kind: type[S], name: str) -> S:
@@ -40,4 +59,4 @@ def settings(value: Mapping[str, Any], kind: type[S], name: str) -> S:
         raise InputError(f"{name}: {describe(error)}") from error
 
 
-__all__ = ["read_settings", "settings"]
+__all__ = ["YAML_ERRORS", "read_settings", "settings", "yaml_problem"]

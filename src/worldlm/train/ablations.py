@@ -15,7 +15,7 @@ from worldlm.core.errors import InputError
 from worldlm.core.text import canonical_json, digest
 from worldlm.core.types import DomainName, JsonObject, Text, Value
 from worldlm.data.markdown import table
-from worldlm.data.settings import settings
+from worldlm.data.settings import YAML_ERRORS, settings, yaml_problem
 from worldlm.train.card import Score
 from worldlm.train.forgetting import Estimate
 from worldlm.train.settings import Run
@@ -73,8 +73,8 @@ def run_of(ablation: Ablation, name: str, files: Sequence[Path] = ()) -> Run:
         shared = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except YAML_ERRORS as error:
+        raise InputError(f"{path} is {yaml_problem(error)}") from error
     if not isinstance(shared, dict):
         raise InputError(f"{path} holds no mapping")
     value = merged(shared, ablation.rows[name].settings)

@@ -17,6 +17,7 @@ from worldlm.core.errors import InputError
 from worldlm.core.jsonl import READ_ERRORS, open_file, read_problem, unpacked_name
 from worldlm.core.text import MAX_DEPTH, clean_text
 from worldlm.data.report import Losses
+from worldlm.data.settings import YAML_ERRORS, yaml_problem
 
 _PARTS = re.compile(r"(?:.*__)?(?:event|state)[_-]\d[^/]*\.json")
 """Files that are one event or one screen of a recording which is a folder."""
@@ -160,12 +161,8 @@ def _parse(place: str, data: bytes, losses: Losses, *, whole: bool) -> Found:
 def _parse_yaml(name: str, data: bytes, losses: Losses) -> Found:
     try:
         value = yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        return Found(name, problem=f"not YAML: {error.problem}{where}")
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return Found(name, problem=f"not YAML: {' '.join(str(error).split())}")
+    except YAML_ERRORS as error:
+        return Found(name, problem=yaml_problem(error))
     return _tidied(name, value, losses)
 
 
