@@ -140,6 +140,21 @@ def test_wrong_options(cli: Cli, file: Path, tmp_path: Path) -> None:
     assert not target.exists()
 
 
+@pytest.mark.parametrize("verb", ["clean", "mask", "show-mask", "stats"])
+def test_a_tokenizer_that_is_none_is_one_line_that_names_the_option(
+    cli: Cli, file: Path, tmp_path: Path, verb: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    target = tmp_path / "out.jsonl"
+    outputs = [target] if verb in ("clean", "mask") else []
+    for name in ("nowhere", "folder", file.name):
+        result = cli("data", verb, file, *outputs, "--tokenizer", tmp_path / name)
+        assert result.code == 2
+        assert result.error.startswith("worldlm: --tokenizer: ")
+        assert str(tmp_path / name) in result.error
+        assert (result.out, target.exists()) == ("", False)
+
+
 def test_show_mask(cli: Cli, file: Path) -> None:
     shown = cli("data", "show-mask", file)
     assert shown.code == 0

@@ -417,6 +417,8 @@ def test_without_transformers_the_cure_is_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SetupError, match=r"pip install 'worldlm\[train\]'"):
         HuggingFaceTokenizer.load(tmp_path)
+    with pytest.raises(InputError, match="there is no tokenizer"):  # that can be said without it
+        HuggingFaceTokenizer.load(tmp_path / "none")
 
 
 def test_a_gguf_file_without_torch_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

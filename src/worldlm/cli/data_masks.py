@@ -270,7 +270,12 @@ def _config(path: Path | None) -> MaskConfig:
 
 
 def _tokenizer(name: str) -> ChatTokenizer:
-    return ByteTokenizer() if name == ByteTokenizer.name else HuggingFaceTokenizer.load(user_path(name))
+    if name == ByteTokenizer.name:
+        return ByteTokenizer()
+    try:
+        return HuggingFaceTokenizer.load(user_path(name))
+    except InputError as error:
+        raise InputError(f"--tokenizer: {error}") from error
 
 
 def _mask_record(trajectory: Trajectory, masked: Masked) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """How a conversation becomes token ids: a small protocol, with Hugging Face's tokenizers behind it, and with bytes."""
 
+import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -86,12 +87,14 @@ class HuggingFaceTokenizer:
 
         Raises SetupError when `transformers` is not installed, InputError when there is no such tokenizer.
         """
+        if not path.exists():
+            raise InputError(f"there is no tokenizer {path}; name a folder of one, or a GGUF file")
+        # Without torch it would say on every import that models are not to be had: a tokenizer is none.
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
         try:
             from transformers import AutoTokenizer
         except ImportError:
             raise SetupError("a model's tokenizer needs transformers; pip install 'worldlm[train]'") from None
-        if not path.exists():
-            raise InputError(f"there is no tokenizer {path}; name a folder of one, or a GGUF file")
         where = (str(path.parent), {"gguf_file": path.name}) if path.is_file() else (str(path), {})
         try:
             tokenizer = AutoTokenizer.from_pretrained(where[0], local_files_only=True, **where[1])
