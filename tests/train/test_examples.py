@@ -151,6 +151,19 @@ def test_a_context_shorter_than_the_prompts_is_refused(tmp_path: Path) -> None:
         training_set(run_of(path), short, BYTES)
 
 
+def test_rows_may_be_shorter_than_what_the_model_is_asked_with(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", sessions(3, turns=20))
+    whole = training_set(run_of(path), PROFILE, BYTES)
+    rows = training_set(run_of(path, row_tokens=1700), PROFILE, BYTES)
+    assert max(whole.lengths) > 1700 >= max(rows.lengths)
+    assert rows.wanted == whole.wanted
+    assert not rows.unfit
+    same = training_set(run_of(path, row_tokens=4096), PROFILE, BYTES)
+    assert max(same.lengths) == max(whole.lengths), "the profile's context is a limit as well"
+    with pytest.raises(MaskError, match=r"raise 'data.row_tokens' above 600"):
+        training_set(run_of(path, row_tokens=600), PROFILE, BYTES)
+
+
 def test_turns_that_do_not_fit_are_counted_and_refused_above_a_share(tmp_path: Path) -> None:
     long = session([shell("cat all", "word " * 500), shell("uname", "Linux")]).model_copy(update={"id": "long"})
     path = write_lines(tmp_path / "a.jsonl", [*sessions(2), long])
@@ -244,6 +257,13 @@ def test_a_temperature_brings_domains_closer() -> None:
         counts[temperature] = sum(each >= 90 for each in order)
     # 10^(1/2) / (90^(1/2) + 10^(1/2)) is a quarter.
     assert (counts[1.0], counts[2.0], counts[1000.0]) == (10, 25, 50)
+
+
+def test_weights_multiply_the_shares_of_domains() -> None:
+    rows = TrainingSet.of_rows([*(row(50) for _ in range(50)), *(row(50, "web") for _ in range(50))])
+    data = Data(files=("a",), replay=Replay(share=0), weights={"terminal": 3})
+    order = epoch_order(rows, data, 0, 0)
+    assert (len(order), sum(each < 50 for each in order)) == (100, 75)
 
 
 def test_a_curriculum_begins_with_short_rows_in_the_first_epoch_only() -> None:

@@ -114,8 +114,11 @@ def _train(stage: Stage, config: Path, out: Path | None, resume: bool, minutes: 
 
 def profile_of(run: Run) -> Profile:
     """How the model of a run will be asked: a profile, with what the run says in its place."""
-    given = {"thinking": run.thinking, "state": run.state, "context": run.context}
-    return get_profile(run.profile).model_copy(update={key: value for key, value in given.items() if value is not None})
+    given: dict[str, Any] = {"thinking": run.thinking, "state": run.state, "context": run.context}
+    profile = get_profile(run.profile)
+    if run.max_tokens is not None:
+        given["sampling"] = profile.sampling.model_copy(update={"max_tokens": run.max_tokens})
+    return profile.model_copy(update={key: value for key, value in given.items() if value is not None})
 
 
 def _base(run: Run) -> str:

@@ -247,7 +247,8 @@ class _Making:
 
     def __init__(self, run: Run, profile: Profile, tokenizer: ChatTokenizer):
         self.run = run
-        self.profile = profile
+        most = min(run.data.row_tokens or profile.context, profile.context)
+        self.profile = profile.model_copy(update={"context": most})
         self.tokenizer = tokenizer
         self.masks = _mask_config(run, profile)
         self.rows: list[Row] = []
@@ -338,7 +339,9 @@ class _Making:
     def _cure(self) -> str:
         if self.profile.thinking and not self.wanted:
             return "make thinking first, with worldlm train think"
-        return f"see why with worldlm data show-mask, or raise 'context' above {self.profile.context}"
+        most = self.profile.context
+        key = "data.row_tokens" if most == self.run.data.row_tokens else "context"
+        return f"see why with worldlm data show-mask, or raise '{key}' above {most}"
 
     def finish(self) -> TrainingSet:
         return TrainingSet.of_rows(
@@ -409,14 +412,15 @@ def ask(row: Row) -> tuple[list[int], list[int]]:
 def epoch_order(rows: TrainingSet, data: Data, seed: int, epoch: int) -> list[int]:
     """The numbers of the rows of an epoch (from 0), in order.
 
-    Trajectories have as many tokens in an epoch as in the set, shared out to domains by `data.temperature`; texts have
-    their share beside them. A domain's rows form an endless stream of rounds, each in an order of its own, and an
-    epoch takes the next piece of it: so with temperature 1 an epoch has each row of a trajectory once.
+    Trajectories have as many tokens in an epoch as in the set, shared out to domains by `data.temperature` and
+    `data.weights`; texts have their share beside them. A domain's rows form an endless stream of rounds, each in an
+    order of its own, and an epoch takes the next piece of it: so with temperature 1 and no weights an epoch has each
+    row of a trajectory once.
     """
     lengths = rows.lengths
     sizes = {name: int(lengths[rows.domain == number].sum()) for number, name in enumerate(rows.domains)}
     worlds = {name: size for name, size in sizes.items() if name not in rows.texts}
-    powers = {name: size ** (1 / data.temperature) for name, size in worlds.items()}
+    powers = {name: size ** (1 / data.temperature) * data.weights.get(name, 1.0) for name, size in worlds.items()}
     whole, power = sum(worlds.values()), sum(powers.values())
     quotas = {name: whole * each / power for name, each in powers.items()}
     quotas |= dict.fromkeys(rows.texts, float(_replayed(data, whole)))

@@ -69,10 +69,11 @@ class TargetLoss(nn.Module):
             longest = int(starts.diff().max())
             options |= {"cu_seq_lens_q": starts, "cu_seq_lens_k": starts}
             options |= {"max_length_q": longest, "max_length_k": longest}
+        # A row is padded behind its end, where a causal model never looks; a mask that says so would only keep it from
+        # the faster attention without one. Packed rows are told apart by their positions.
         out = causal.base_model(
             input_ids=batch.ids,
-            attention_mask=batch.attention,
-            position_ids=batch.positions,
+            position_ids=batch.positions if batch.packed else None,
             use_cache=False,
             **options,
         )

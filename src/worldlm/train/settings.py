@@ -4,11 +4,13 @@ Every key has a default but what the run is about: its name, stage, base and dat
 tokens of the base's own tokenizer.
 """
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from worldlm.core.types import Text, Value
+from worldlm.core.errors import nearest
+from worldlm.core.types import DOMAIN_NAMES, Text, Value
 
 Stage: TypeAlias = Literal["cpt", "sft"]
 Packing: TypeAlias = Literal["none", "mask", "flash"]
@@ -41,6 +43,11 @@ class Data(Value):
     """A file with classes and keep ratios in place of the package's own."""
     temperature: float = Field(default=1.0, gt=0)
     """A domain's share is its tokens to the power 1/temperature: above 1, small domains are seen more often."""
+    weights: Mapping[Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """By which a domain's share is multiplied, beside the others'; one that is not named has 1."""
+    row_tokens: int | None = Field(default=None, ge=512)
+    """Of a row, at most, where that is to be less than the profile's context: long rows take long, and the model may be
+    asked with more than it was trained with."""
     curriculum: Literal["none", "length"] = "none"
     """`length`: in the first epoch short rows before long ones, in bands."""
     bands: int = Field(default=4, ge=1)
@@ -137,7 +144,9 @@ class Run(Value):
     state: Literal["full", "delta"] | None = None
     """In place of the profile's: screens whole, or as deltas."""
     context: int | None = Field(default=None, ge=512)
-    """In place of the profile's: tokens of a row, at most."""
+    """In place of the profile's: tokens of a row, at most, and of a prompt with its answer."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """In place of the profile's: tokens of an answer, at most, once the model is asked."""
     data: Data
     lora: Lora = Lora()
     """Of a new adapter; with `init_from` it must be what that one has."""
@@ -157,6 +166,13 @@ class Run(Value):
     def targets(self) -> Targets:
         """Which tokens of a trajectory are trained."""
         return self.data.targets or ("kept" if self.stage == "cpt" else "observations")
+
+    @model_validator(mode="after")
+    def _weighs_what_there_is(self) -> "Run":
+        for name in self.data.weights:
+            if name not in DOMAIN_NAMES:
+                raise ValueError(f"'data.weights' names no domain with {name!r}; {nearest(name, DOMAIN_NAMES)}")
+        return self
 
     @model_validator(mode="after")
     def _fits_its_stage(self) -> "Run":
