@@ -29,8 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from worldlm.cli.interactive import COMMANDS
+from worldlm.cli.main import app
 from worldlm.core.jsonl import read_trajectories
 from worldlm.core.outcomes import EndingKind, Outcome
 from worldlm.core.types import DOMAIN_NAMES, Limits, Observation, Turn, World
@@ -181,9 +183,8 @@ def test_commands_marked_to_run_print_what_the_page_says(page: Path, tmp_path: P
 @cache
 def options(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
     """Flags and subcommands that `worldlm WORDS --help` lists."""
-    command = [sys.executable, "-m", "worldlm.cli.main", *words, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
-    assert done.returncode == 0, f"`worldlm {shlex.join(words)}` does not exist: {done.stderr}"
+    done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"}, prog_name="worldlm")
+    assert done.exit_code == 0, f"`worldlm {shlex.join(words)}` does not exist: {done.output}"
     _, _, listed = done.stdout.partition("\nCommands:\n")
     columns = re.findall(r"^  (-[-a-z]+(?:, -[-a-z]+)*)", done.stdout, re.MULTILINE)
     flags = [flag for column in columns for flag in column.split(", ")]

@@ -81,7 +81,7 @@ def check(steps: list[Step]) -> None:
 
 @pytest.mark.parametrize("domain", ["terminal", "android"])
 async def test_a_text_and_a_gui_domain_step(shared: EmbeddedModel, domain: str) -> None:
-    check(await play(shared, *script(domain, 2)))
+    check(await play(shared, *script(domain, 1)))
 
 
 @pytest.mark.long

@@ -354,7 +354,7 @@ def answers_of_smol(trained_smol: Trained) -> list[Answer]:
     return trained_smol.answers([tokenizer.apply(messages, prompt=True)[-100:] for messages in asked], length=5)
 
 
-@pytest.mark.timeout(600)  # slow on a machine that is busy with other work
+@pytest.mark.long
 def test_llama_cpp_says_what_was_trained_and_a_wrong_order_of_rows_is_seen(
     trained_smol: Trained, answers_of_smol: list[Answer], smol: Path, tmp_path: Path
 ) -> None:
@@ -414,6 +414,7 @@ def test_an_engine_without_the_adapter_is_seen_and_leaves_nothing(
     assert nothing_but(tmp_path)
 
 
+@pytest.mark.long  # the real base takes half a minute to load
 def test_a_layer_without_a_place_in_the_gguf_file_is_refused(trained_smol: Trained, smol: Path) -> None:
     name = "base_model.model.model.layers.30.self_attn.q_proj.lora_A.weight"
     more = replace(trained_smol.adapter, tensors=(*trained_smol.adapter.tensors, name))
@@ -421,6 +422,7 @@ def test_a_layer_without_a_place_in_the_gguf_file_is_refused(trained_smol: Train
         pairs(replace(trained_smol, adapter=more), gguf.GGUFReader(smol), 16.0)
 
 
+@pytest.mark.long  # the real base takes half a minute to load
 def test_scalings_of_their_own_are_folded_into_the_pairs(trained_smol: Trained, smol: Path) -> None:
     plain = {pair.name: pair for pair in pairs(trained_smol, gguf.GGUFReader(smol), alpha=16.0)}
     for pair in pairs(trained_smol, gguf.GGUFReader(smol), alpha=32.0):
