@@ -130,6 +130,19 @@ async def test_one_trajectory_s_samples_are_asked_together_and_in_order(tmp_path
     assert said == [("1", 1), ("1", 2), ("1", 3), ("2", 1), ("2", 2)]
 
 
+async def test_samples_of_one_world_are_asked_together(tmp_path: Path) -> None:
+    records = []
+    for number in range(12):
+        record = foreign(number)
+        record["system_str"] = f"You are the terminal of world {number % 2}."
+        records.append(record)
+    samples = loaded(tmp_path / "b.jsonl", records)
+    model = ScriptedModel(lambda messages, sampling: screen("x"))
+    await ask(samples, model, tmp_path / "out.jsonl", concurrency=1)
+    assert len({sample.trajectory for sample in samples}) == 12
+    assert [messages[0].content[-2] for messages, _ in model.requests] == ["0"] * 6 + ["1"] * 6
+
+
 async def test_a_history_that_does_not_fit_loses_its_oldest_turns_and_says_so(tmp_path: Path) -> None:
     samples = loaded(tmp_path / "b.jsonl", [foreign(1, 6, 6)])
     small = Profile(name="small", sampling=Sampling(max_tokens=16), context=512)

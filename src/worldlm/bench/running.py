@@ -140,12 +140,19 @@ class Report:
     seconds: float = 0.0
 
 
+def beginning(sample: Sample) -> tuple[str, str]:
+    """Samples with the same have prompts that begin alike: with a system prompt, or with the world that it tells of."""
+    return sample.domain, str(sample.raw["system_str"])
+
+
 def in_order(samples: Sequence[Sample]) -> list[Sample]:
-    """Samples by trajectory, and within one by turn."""
-    first: dict[str, int] = {}
+    """Samples whose prompts begin alike together; among them by trajectory, and within one by turn."""
+    world: dict[Hashable, int] = {}
+    run: dict[str, int] = {}
     for index, sample in enumerate(samples):
-        first.setdefault(sample.trajectory, index)
-    return sorted(samples, key=lambda sample: (first[sample.trajectory], sample.turn))
+        world.setdefault(beginning(sample), index)
+        run.setdefault(sample.trajectory, index)
+    return sorted(samples, key=lambda sample: (world[beginning(sample)], run[sample.trajectory], sample.turn))
 
 
 async def run_samples(
@@ -163,8 +170,8 @@ async def run_samples(
 ) -> Report:
     """Do `work` for every sample that `file` does not hold as finished, `concurrency` at a time.
 
-    Each is one flushed line (`record`). Samples of one trajectory go one after another, so that a server's prefix cache
-    pays. What `work` raises is that one sample's failure, a `kind`. `asks` tells whether a service is asked about a
+    Each is one flushed line (`record`). Samples of one world go one after another, those of a trajectory by turn, so
+    that a server's prefix cache pays. What `work` raises is that one sample's failure, a `kind`. `asks` tells whether a service is asked about a
     sample at all. Raises WorldlmError with the service's own words when nothing is answered any more, and when the
     budget is spent: what was answered is in the file.
     """
@@ -192,7 +199,7 @@ async def run_samples(
 
     started = time.perf_counter()
     try:
-        await run_grouped(todo, isolated, done, group_of=lambda sample: sample.trajectory, concurrency=concurrency)
+        await run_grouped(todo, isolated, done, group_of=beginning, concurrency=concurrency)
     finally:
         report.seconds = time.perf_counter() - started
         if todo:
