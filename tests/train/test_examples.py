@@ -107,6 +107,16 @@ def test_validation_measures_so_many_rows_of_each_domain(tmp_path: Path) -> None
     assert validation_set(run_of(held), PROFILE, BYTES) is None
 
 
+def test_of_a_trajectory_of_many_rows_no_more_are_measured(tmp_path: Path) -> None:
+    held = write_lines(tmp_path / "held.jsonl", sessions(3, turns=8, thinking="It is so."))
+    run = run_of(held, stage="sft", validation=[str(held)], validation_rows=2)
+    whole = training_set(run, THINKING, BYTES)
+    assert len(whole) == 25, "each turn is a row"
+    rows = validation_set(run, THINKING, BYTES)
+    assert rows is not None
+    assert len(rows) == 2
+
+
 # What is refused.
 
 

@@ -224,6 +224,7 @@ def validation_set(
             else:
                 making.add_trajectory(record)
     making.check(names)
+    making.choose(run.data.validation_rows)
     return making.finish()
 
 
@@ -323,6 +324,17 @@ class _Making:
     def _add(self, row: Row) -> None:
         self.rows.append(row)
         self.counts[row.domain] += 1
+
+    def choose(self, most: int) -> None:
+        """Keep so many rows of each domain: a trajectory may have many, where each turn has one."""
+        ordered = sorted(range(len(self.rows)), key=lambda row: digest("row", str(self.run.seed), str(row)))
+        kept: Counter[str] = Counter()
+        chosen = []
+        for number in ordered:
+            if kept[self.rows[number].domain] < most:
+                kept[self.rows[number].domain] += 1
+                chosen.append(number)
+        self.rows = [self.rows[number] for number in sorted(chosen)]
 
     def check(self, names: str) -> None:
         """Raises MaskError when too little of what was to be trained is."""
