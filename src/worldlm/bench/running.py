@@ -171,9 +171,9 @@ async def run_samples(
     """Do `work` for every sample that `file` does not hold as finished, `concurrency` at a time.
 
     Each is one flushed line (`record`). Samples of one world go one after another, those of a trajectory by turn, so
-    that a server's prefix cache pays. What `work` raises is that one sample's failure, a `kind`. `asks` tells whether a service is asked about a
-    sample at all. Raises WorldlmError with the service's own words when nothing is answered any more, and when the
-    budget is spent: what was answered is in the file.
+    that a server's prefix cache pays. What `work` raises is that one sample's failure, a `kind`. `asks` tells whether a
+    service is asked about a sample at all. Raises WorldlmError with the service's own words when nothing is answered
+    any more, and when the budget is spent: what was answered is in the file.
     """
     todo = [sample for sample in in_order(samples) if not file.is_finished(sample.key, digest_of(sample))]
     report = Report(planned=len(samples), already=len(samples) - len(todo))
