@@ -124,17 +124,18 @@ def test_an_adapter_for_something_else_is_refused(done: Path, llama: Path, tmp_p
 
 
 @pytest.mark.long
-def test_the_embedded_model_is_a_base_whose_checkpoint_is_small(tmp_path: Path) -> None:
+def test_the_embedded_model_is_a_base_whose_checkpoint_is_small(capfd: pytest.CaptureFixture[str]) -> None:
     """40 MB for 4.9 million parameters: four bytes each for the adapter, two for each moment."""
     weights = find()
     if weights is None:
         pytest.skip("needs the embedded weights: worldlm models pull")
     base = load_base(str(weights), dtype=torch.bfloat16)
+    assert capfd.readouterr() == ("", "")
     model = attach(base, Lora(), seed=0)
     assert base.digest == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
     numbers = sum(each.numel() for each in trained(model).values())
     assert 4.8e6 < numbers < 5e6
-    assert numbers * 8 + 1e6 < 40e6
+    assert numbers * 8 + 5e5 < 40e6, "with what is said about it"
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         logits: Any = model(input_ids=torch.tensor([base.tokenizer.encode("The capital of France is")])).logits
     assert base.tokenizer.decode([int(logits[0, -1].argmax())]).strip() == "Paris"

@@ -3,7 +3,9 @@
 import hashlib
 import warnings
 from collections.abc import Mapping
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +55,10 @@ def load_base(where: str, *, dtype: torch.dtype, packing: Packing = "none") -> B
     quiet = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            str(path.parent if path.is_file() else path if local else where), **options
-        )
+        with redirect_stderr(StringIO()):  # of a GGUF file transformers shows a bar that no setting turns off
+            model = AutoModelForCausalLM.from_pretrained(
+                str(path.parent if path.is_file() else path if local else where), **options
+            )
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise InputError(f"cannot load the base {where}: {' '.join(str(error).split())[:300]}") from error
     finally:
