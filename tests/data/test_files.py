@@ -195,3 +195,9 @@ def test_what_is_no_file_is_named_and_the_others_are_read(tmp_path: Path) -> Non
         ("dangling.jsonl", None, False),
         ("pipe.jsonl", None, False),
     ]
+
+
+def test_a_pipe_by_itself_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(InputError, match=r"pipe\.jsonl: it is no regular file; write what it gives to a file first"):
+        units(tmp_path / "pipe.jsonl")

@@ -41,6 +41,15 @@ def test_shards_are_the_corpus_in_its_order(files: list[list[str]], shards: int,
             assert Path(place).read_bytes().split(b"\n")[int(at) - 1].rstrip(b"\r") == line.data
 
 
+def test_where_nobody_is_told_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", [make("t", said(1))])
+    (tmp_path / "notes.txt").write_text("beside the records")
+    assert [file.path.name for file in corpus_files([tmp_path])] == ["a.jsonl"]
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"b\.jsonl cannot be read: No such file or directory; remove it"):
+        corpus_files([tmp_path])
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

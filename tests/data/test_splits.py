@@ -192,7 +192,17 @@ def test_an_empty_part_and_a_kind_that_is_never_met_are_refused(tmp_path: Path, 
     source = write(tmp_path / "in.jsonl", records)
     with pytest.raises(InputError, match=message):
         split([source], tmp_path / "parts", plan)
-    assert not [*(tmp_path / "parts").iterdir()]
+    assert [*tmp_path.iterdir()] == [source]
+
+
+def test_a_kind_is_met_where_another_tells_it_too(tmp_path: Path) -> None:
+    kinds = Kinds(worlds=("box-2",), labels=("sheet/*", "sheet/sum", "awk"), words=("bisect",))
+    plan = SplitPlan(test=0.3, validation=0.2, held_out={"terminal": kinds})
+    others = [make(f"o{seed}", said(seed), seed=seed) for seed in range(20)]
+    told = [("git bisect start", "")]
+    labelled = [make(f"b{seed}", told, seed=seed, labels=["sheet/sum"]) for seed in range(9)]
+    source = write(tmp_path / "in.jsonl", [*others, *labelled, make("awk", told, world="box-2", labels=["awk"])])
+    assert split([source], tmp_path / "parts", plan).figures["held_out_turns"]["terminal"]["box-2"] == 1
 
 
 def test_a_plan_must_leave_something_to_train() -> None:

@@ -12,6 +12,7 @@ import gzip
 import json
 import lzma
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,18 @@ def _open_plain(path: Path) -> BinaryIO:
 def unpacked_name(path: Path) -> Path:
     """The path without the ending that says that it is compressed."""
     return path.with_suffix("") if path.suffix in COMPRESSED else path
+
+
+def not_a_file(path: Path) -> str | None:
+    """Why there is no file to be read at `path`, in words; None where there is one.
+
+    A pipe is none: nobody may ever write into it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if stat.S_ISREG(mode) else "it is no regular file"
 
 
 def read_problem(path: Path, error: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from worldlm.core.errors import InputError
-from worldlm.core.jsonl import READ_ERRORS, open_file, read_problem, unpacked_name
+from worldlm.core.jsonl import READ_ERRORS, not_a_file, open_file, read_problem, unpacked_name
 from worldlm.core.text import MAX_DEPTH, clean_text
 from worldlm.data.report import Losses
 from worldlm.data.settings import YAML_ERRORS, yaml_problem
@@ -58,8 +58,10 @@ def units(path: Path) -> list[Unit]:
     """
     if path.is_file():
         return [Unit(path, (path,))]
-    if not path.is_dir():
+    if not path.exists():
         raise InputError(f"there is no file or folder {path}")
+    if not path.is_dir():
+        raise InputError(f"cannot read {path}: {not_a_file(path)}; write what it gives to a file first")
     files = sorted(
         file
         for file in path.rglob("*")
@@ -94,8 +96,8 @@ def read_unit(unit: Unit, losses: Losses) -> Iterator[Found]:
 def read_file(path: Path, losses: Losses) -> Iterator[Found]:
     """The values of one file: each line of JSON lines, else the one that the file is."""
     name, kind = str(path), unpacked_name(path).suffix
-    if path.exists() and not path.is_file():  # nobody may ever write into a pipe
-        yield Found(name, problem="cannot be read: it is no regular file")
+    if why := not_a_file(path):
+        yield Found(name, problem=f"cannot be read: {why}")
         return
     try:
         with open_file(path) as file:

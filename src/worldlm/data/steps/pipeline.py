@@ -12,9 +12,11 @@ import json
 import logging
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +27,7 @@ from datatrove.pipeline.base import PipelineStep
 from datatrove.utils.logging import setup_default_logger
 from loguru import logger
 
-from worldlm.core.errors import InputError, SetupError, WorldlmError
+from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.jsonl import dump_line
 from worldlm.core.text import digest
 from worldlm.core.types import Trajectory
@@ -190,6 +192,15 @@ class Execution:
     work: Path | None = None
     """The folder for what lies between the stages; beside the output where None. It goes when the step is done."""
 
+    def __post_init__(self) -> None:
+        """Raises InputError where Ray is asked for and not installed: nothing has been begun then."""
+        if self.backend == "ray" and find_spec("ray") is None:
+            raise InputError("--ray: Ray is not installed; pip install ray, or run without --ray")
+
+    def folder(self, output: Path) -> Path:
+        """The folder for a step that writes `output`."""
+        return self.work or output.with_name(f"{output.name}.work")
+
 
 class _Quiet:
     """Keeps datatrove's log lines and bars out of our standard error; what fails is raised."""
@@ -215,9 +226,14 @@ class _Local(_Quiet, LocalPipelineExecutor):  # type: ignore[misc]
             return
         context = multiprocess.get_context("forkserver")
         context.set_forkserver_preload([__name__])
-        with context.Pool(min(self.workers, len(ranks))) as pool:
+        with context.Pool(min(self.workers, len(ranks)), _leave_ctrl_c) as pool:
             for _ in pool.imap_unordered(self._run_for_rank, ranks):
                 pass
+
+
+def _leave_ctrl_c() -> None:
+    """Ctrl-C reaches every process of a terminal; the one that was started ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Ray(_Quiet, RayPipelineExecutor):  # type: ignore[misc]
@@ -232,30 +248,44 @@ class Work:
     execution: Execution
     tasks: int
     """Shards of a stage that reads records."""
+    made: Sequence[Path] = ()
+    """The folders that were made to hold it, the inner ones first: they go with it where they hold nothing else."""
 
     @classmethod
     def open(cls, output: Path, files: Sequence[CorpusFile], settings: str, execution: Execution) -> "Work":
         """The folder for this input and these settings, with what an earlier run of the same has left there.
 
-        Raises InputError for a folder that holds something else.
+        `output` is the file, or the folder of files, that the step writes. Raises InputError for a folder that holds
+        something else, and for a place where no such folder can be.
         """
-        folder = execution.work or output.with_name(f"{output.name}.work")
+        named = execution.folder(output)
+        folder = named.resolve()  # of a link, the folder
+        for path in (output, *(file.path for file in files)):
+            if path.resolve().is_relative_to(folder):
+                raise InputError(f"{path} lies in {named}, which goes when the work is done: name another by --work")
         size = sum(file.size for file in files)
         tasks = max(execution.workers, -(-size // SHARD_BYTES))
         parts = [f"{file.path.resolve()} {file.size} {file.changed_ns}" for file in files]
         key = digest("1", settings, str(tasks), *parts)
         mark = folder / "work.json"
-        known = json.loads(mark.read_text("utf-8")) if mark.is_file() else None
-        if known is None and folder.exists() and any(folder.iterdir()):
-            raise InputError(f"{folder} is no work folder of ours, and not empty; remove it, or name another by --work")
-        if known != {"key": key}:
-            shutil.rmtree(folder, ignore_errors=True)
-            try:
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"{named} is no folder, and stays; name another place for the work by --work")
+            known = _read_mark(mark)
+            if known is None and folder.exists() and any(folder.iterdir()):
+                raise InputError(
+                    f"{named} is no work folder of ours, and not empty; remove it, or name another by --work"
+                )
+            made = missing_parents(folder)
+            if known != {"key": key}:
+                shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
                 mark.write_text(json.dumps({"key": key}), "utf-8")
-            except OSError as error:
-                raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
-        return cls(folder, execution, tasks)
+        except OSError as error:
+            raise InputError(
+                f"cannot write the work folder {named}: {error.strerror or error}; name another by --work"
+            ) from error
+        return cls(folder, execution, tasks, made)
 
     def notes(self, stage: str, block: str) -> Path:
         """Where a block of a stage leaves its notes."""
@@ -330,21 +360,40 @@ class Work:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the folder."""
+        """Remove the folder, and those that were made for it and hold nothing."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        remove_empty(self.made)
+
+
+def missing_parents(path: Path) -> list[Path]:
+    """The folders that will have to be made to hold `path`, the inner ones first."""
+    return [parent for parent in path.parents if not parent.exists()]
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove those of some folders that hold nothing."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _read_mark(path: Path) -> Any:
+    """What identifies the work of a folder; None where nothing does."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 @contextlib.contextmanager
 def cluster(execution: Execution) -> Iterator[None]:
-    """A Ray cluster while it is needed, where `execution` wants one. Raises SetupError where Ray is not installed."""
+    """A Ray cluster while it is needed, where `execution` wants one."""
     if execution.backend != "ray":
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError as error:
-        raise SetupError("running under Ray needs the library ray: pip install ray") from error
+    import ray
+
     if ray.is_initialized():
         yield
         return
@@ -376,4 +425,6 @@ __all__ = [
     "Work",
     "WriteRecords",
     "cluster",
+    "missing_parents",
+    "remove_empty",
 ]

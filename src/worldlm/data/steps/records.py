@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field, ValidationError
 
 from worldlm.core.errors import InputError
-from worldlm.core.jsonl import COMPRESSED, ZSTD, describe, parse_trajectory
+from worldlm.core.jsonl import COMPRESSED, ZSTD, describe, not_a_file, parse_trajectory
 from worldlm.core.types import Text, Trajectory, Turn, Value
+from worldlm.data.report import FileReport
 
 TEXT_SCHEMA = "worldlm.text/1"
 
@@ -81,29 +82,51 @@ class CorpusFile:
     changed_ns: int
 
 
-def corpus_files(paths: Sequence[Path]) -> list[CorpusFile]:
-    """The files at `paths`; of a folder, its `*.jsonl` in the order of their names.
+def corpus_files(paths: Sequence[Path], told: FileReport | None = None) -> list[CorpusFile]:
+    """The files at `paths`; of a folder, its `*.jsonl` in the order of their names, hidden ones left out.
 
-    Raises InputError where there is nothing, or nothing in it.
+    What else a folder holds is `told`: as a problem where its name says that it is such a file. Raises InputError where
+    there is nothing, or nothing in it, and, where nobody is told, for such a problem.
     """
     found: list[Path] = []
     for path in paths:
-        inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not inside:
-            raise InputError(f"the folder {path} holds no .jsonl file")
-        found += inside
+        found += _inside(path, told) if path.is_dir() else [path]
     files = []
     for path in found:
         if path.suffix in (*COMPRESSED, *ZSTD):
             raise InputError(f"{path} is compressed, and shards are read from the middle: unpack it first")
-        try:
-            status = path.stat()
-        except OSError as error:
-            raise InputError(f"there is no file or folder {path}") from error
+        if not path.exists():
+            raise InputError(f"there is no file or folder {path}")
+        if why := not_a_file(path):
+            raise InputError(f"cannot read {path}: {why}; write what it gives to a file first")
+        status = path.stat()
         files.append(CorpusFile(path, status.st_size, status.st_mtime_ns))
     if not sum(file.size for file in files):
         raise InputError(f"{', '.join(map(str, paths))}: the file is empty")
     return files
+
+
+def _inside(folder: Path, told: FileReport | None) -> list[Path]:
+    """The files of records in a folder."""
+    found, problems = [], []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.suffix != ".jsonl":
+            if told:
+                told.losses.dropped("what in a folder is no .jsonl file", str(path))
+        elif why := not_a_file(path):
+            problems.append(f"{path} cannot be read: {why}")
+        else:
+            found.append(path)
+    if problems and (told is None or not found):
+        raise InputError(f"{problems[0]}; remove it from the folder, or mend it")
+    if not found:
+        raise InputError(f"the folder {folder} holds no .jsonl file")
+    if told:
+        for problem in problems:
+            told.problem(problem)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from worldlm.core.errors import InputError
 from worldlm.core.text import canonical_json
 from worldlm.core.types import Trajectory, Value
 from worldlm.data.exporting import refuse_existing
-from worldlm.data.report import Losses, LossReport
+from worldlm.data.report import FileReport, Losses, LossReport
 from worldlm.data.steps.decontaminate import (
     Leaks,
     common_runs,
@@ -45,7 +45,7 @@ from worldlm.data.steps.pipeline import (
 )
 from worldlm.data.steps.quality import Rules, refine
 from worldlm.data.steps.records import CorpusFile, Record, corpus_files, read_record, read_shard, record_text
-from worldlm.data.steps.splits import Part, SplitPlan, assign, held_turns
+from worldlm.data.steps.splits import Part, SplitPlan, assign, held_turns, kinds_met
 
 HERE = Execution()
 
@@ -68,12 +68,12 @@ def remove_duplicates(inputs: Sequence[Path], output: Path, settings: Duplicates
     """
     by_turn = settings.near and settings.level == "turn"
     repeats = output.with_name(f"{output.name}.repeats.jsonl")
-    with _work("dedup", inputs, [output, repeats] if by_turn else [output], settings, execution) as (work, files):
+    with _work("dedup", inputs, [output, repeats] if by_turn else [output], settings, execution) as (work, files, told):
         exact_stages(work, files)
         if settings.near:
             near_stages(work, settings)
         last = "near" if settings.near else "exact"
-        report = _report(work, inputs, [("exact", "read"), ("exact", "drop"), ("near", "drop")])
+        report = _report(work, told, [("exact", "read"), ("exact", "drop"), ("near", "drop")])
         done = Done(report, {str(output): work.read_notes(last, "write").counts[OUT]})
         outputs = {output: work.shards(last)}
         if by_turn:
@@ -84,8 +84,8 @@ def remove_duplicates(inputs: Sequence[Path], output: Path, settings: Duplicates
 
 def filter_quality(inputs: Sequence[Path], output: Path, rules: Rules, execution: Execution = HERE) -> Done:
     """Write the records that keep the rules. Raises InputError for inputs and outputs that will not do."""
-    with _work("filter", inputs, [output], rules, execution) as (work, files):
-        return _change(work, files, inputs, output, partial(_refine, rules))
+    with _work("filter", inputs, [output], rules, execution) as (work, files, told):
+        return _change(work, files, told, output, partial(_refine, rules))
 
 
 def remove_leaks(
@@ -105,14 +105,14 @@ def remove_leaks(
             f"the test set holds no run of {leaks.n} words, so nothing can be compared; ask for fewer words"
         )
     settings = [leaks, xxhash.xxh3_128_hexdigest(known.hashes.tobytes())]
-    with _work("decontaminate", inputs, [output], settings, execution) as (work, files):
+    with _work("decontaminate", inputs, [output], settings, execution) as (work, files, told):
         found = work.folder / "count" / "found"
         count = _CountRuns(known.hashes, leaks, found, work.notes("count", "count"))
         work.run("count", [work.reader("count", files), count])
         pieces = [np.load(path) for path in sorted(found.glob("*.npy"))]
         records, counts = sum(int(piece[0]) for piece in pieces), np.sum([piece[1:] for piece in pieces], axis=0)
         is_common = common_runs(counts, records, leaks)
-        done = _change(work, files, inputs, output, partial(_decontaminate, known.hashes[~is_common], leaks))
+        done = _change(work, files, told, output, partial(_decontaminate, known.hashes[~is_common], leaks))
     spelt = spell_out(tests(), known.hashes[is_common], leaks)
     ranked = sorted(
         zip(known.hashes[is_common].tolist(), counts[is_common].tolist(), strict=True), key=lambda run: -run[1]
@@ -134,7 +134,7 @@ def split(inputs: Sequence[Path], folder: Path, plan: SplitPlan, execution: Exec
     outputs that will not do.
     """
     outputs = {part: folder / f"{part.value}.jsonl" for part in plan.parts()}
-    with _work("split", inputs, list(outputs.values()), plan, execution) as (work, files):
+    with _work("split", inputs, list(outputs.values()), plan, execution, folder) as (work, files, told):
         met = CountRecords("met", partial(_kinds_met, plan), work.notes("split", "met"))
         change = ChangeRecords("assign", partial(_assign, plan), work.notes("split", "change"))
         turns = CountRecords("turns", _turns_of, work.notes("split", "turns"))
@@ -145,7 +145,7 @@ def split(inputs: Sequence[Path], folder: Path, plan: SplitPlan, execution: Exec
         _require_kinds(plan, work.read_notes("split", "met").counts)
         _require_parts(plan, written)
         done = Done(
-            _report(work, inputs, [("split", "read"), ("split", "change")]),
+            _report(work, told, [("split", "read"), ("split", "change")]),
             {str(path): written[part] for part, path in outputs.items()},
             {
                 "turns": _nested(work.read_notes("split", "turns").counts),
@@ -165,10 +165,10 @@ def mix_sources(
     """
     if missing := [name for name in recipe.sources if not sources.get(name)]:
         raise InputError(f"source {missing[0]!r} is missing")
-    by_source = {name: corpus_files(sources[name]) for name in recipe.sources}
+    by_source = {name: corpus_files(sources[name], FileReport(name)) for name in recipe.sources}
     of_file = np.repeat(np.arange(len(by_source)), [len(files) for files in by_source.values()])
     paths = [path for name in recipe.sources for path in sources[name]]
-    with _work("mix", paths, [output], recipe, execution) as (work, files):
+    with _work("mix", paths, [output], recipe, execution) as (work, files, told):
         found = work.folder / "index" / "found"
         work.run("index", [_Index(files, found, work.notes("index", "index"))])
         index = np.concatenate([np.load(path) for path in sorted(found.glob("*.npy"))])
@@ -181,7 +181,7 @@ def mix_sources(
         gather = _Gather(files, work.folder / "plan.npy", work.notes("mix", "gather"))
         work.run("mix", [gather, work.writer("mix")])
         done = Done(
-            _report(work, paths, [("index", "index")]),
+            _report(work, told, [("index", "index")]),
             {str(output): work.read_notes("mix", "write").counts[OUT]},
             {"sources": _portions(rows, choice.source, plan["chars"])},
         )
@@ -194,16 +194,25 @@ def mix_sources(
 
 @contextmanager
 def _work(
-    name: str, inputs: Sequence[Path], outputs: Sequence[Path], settings: Any, execution: Execution
-) -> Iterator[tuple[Work, list[CorpusFile]]]:
-    """The work folder and the input's files, after everything was looked at that can be refused."""
+    name: str,
+    inputs: Sequence[Path],
+    outputs: Sequence[Path],
+    settings: Any,
+    execution: Execution,
+    whole: Path | None = None,
+) -> Iterator[tuple[Work, list[CorpusFile], FileReport]]:
+    """The work folder, the input's files and what is to be told of them: all that can be refused has been looked at.
+
+    `whole` is the folder that holds the outputs, where the step makes one.
+    """
     for output in outputs:
         refuse_existing(output)
-    files = corpus_files(inputs)
-    work = Work.open(outputs[0], files, canonical_json([name, _plain(settings)]), execution)
+    told = FileReport(", ".join(map(str, inputs)), "worldlm")
+    files = corpus_files(inputs, told)
+    work = Work.open(whole or outputs[0], files, canonical_json([name, _plain(settings)]), execution)
     try:
         with cluster(execution):
-            yield work, files
+            yield work, files, told
     except InputError:
         work.remove()  # to go on would come to the same
         raise
@@ -215,20 +224,19 @@ def _plain(settings: Any) -> Any:
     return [_plain(each) for each in settings] if isinstance(settings, list) else settings
 
 
-def _report(work: Work, inputs: Sequence[Path], blocks: Sequence[tuple[str, str]]) -> LossReport:
-    """A loss report over the whole input, of the notes of these blocks."""
-    total = LossReport().start(", ".join(map(str, inputs)), "worldlm")
-    notes = Notes(total)
+def _report(work: Work, told: FileReport, blocks: Sequence[tuple[str, str]]) -> LossReport:
+    """A loss report over the whole input: what is `told` of its files, and the notes of these blocks."""
+    notes = Notes(told)
     for stage, block in blocks:
         notes.add(work.read_notes(stage, block).to_json())
-    return LossReport([total])
+    return LossReport([told])
 
 
-def _change(work: Work, files: Sequence[CorpusFile], inputs: Sequence[Path], output: Path, change: Change) -> Done:
+def _change(work: Work, files: Sequence[CorpusFile], told: FileReport, output: Path, change: Change) -> Done:
     """The one stage of a step that does something to every record."""
     changing = ChangeRecords("change", change, work.notes("change", "change"))
     work.run("change", [work.reader("change", files), changing, work.writer("change")])
-    report = _report(work, inputs, [("change", "read"), ("change", "change")])
+    report = _report(work, told, [("change", "read"), ("change", "change")])
     left = work.read_notes("change", "write").counts[OUT]
     if not left:
         why = "; ".join(f"{row['count']} {row['effect']}, {row['reason']}" for row in report.losses.to_json())
@@ -289,7 +297,7 @@ def _kinds_met(plan: SplitPlan, part: str, record: Record) -> set[str]:
     if not isinstance(record, Trajectory):
         return set()
     domain = record.world.domain
-    return {domain, *(f"{domain}{_BETWEEN}{kind}" for _, kind in held_turns(record, plan))}
+    return {domain, *(f"{domain}{_BETWEEN}{kind}" for kind in kinds_met(record, plan))}
 
 
 def _nested(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
@@ -315,9 +323,13 @@ def _require_parts(plan: SplitPlan, written: Mapping[str, int]) -> None:
 
 
 def _require_kinds(plan: SplitPlan, met: Mapping[str, int]) -> None:
-    """Raises InputError for a kind of a domain that the corpus has, where nothing in the corpus is of that kind."""
+    """Raises InputError for a kind that nothing in the corpus is of.
+
+    One plan serves several corpora: a domain that the corpus has not is passed over, where it has another of the plan.
+    """
+    some = any(domain in met for domain in plan.held_out)
     for domain, kinds in plan.held_out.items():
-        if domain not in met:
+        if some and domain not in met:
             continue
         for kind in (*kinds.worlds, *kinds.labels, *kinds.words):
             if f"{domain}{_BETWEEN}{kind}" not in met:

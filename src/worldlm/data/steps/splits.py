@@ -110,9 +110,7 @@ def held_world(trajectory: Trajectory, plan: SplitPlan) -> str | None:
 
 
 def _held_world(world: World, plan: SplitPlan) -> str | None:
-    patterns = plan.held_out.get(world.domain, Kinds()).worlds
-    names = {world.name, _stem(world.name)}
-    return next((pattern for pattern in patterns if any(fnmatchcase(name, pattern) for name in names)), None)
+    return next(_worlds(world, plan.held_out.get(world.domain, Kinds())), None)
 
 
 def _stem(world: str) -> str:
@@ -128,15 +126,25 @@ def held_turns(trajectory: Trajectory, plan: SplitPlan) -> Iterator[tuple[int, s
     kinds = plan.held_out.get(trajectory.world.domain, Kinds())
     world = held_world(trajectory, plan)
     for number, turn in enumerate(trajectory.turns):
-        if kind := world or _kind(turn, kinds):
+        if kind := world or next(_kinds(turn, kinds), None):
             yield number, kind
 
 
-def _kind(turn: Turn, kinds: Kinds) -> str | None:
-    label = (turn.label or "").removesuffix(ODD)
-    if label and (pattern := next((each for each in kinds.labels if fnmatchcase(label, each)), None)):
-        return pattern
-    return next((word for word in kinds.words if _says(turn.action, word)), None)
+def kinds_met(trajectory: Trajectory, plan: SplitPlan) -> set[str]:
+    """Every pattern and word of the plan that tells a kind of this trajectory or of a turn of it."""
+    kinds = plan.held_out.get(trajectory.world.domain, Kinds())
+    return {*_worlds(trajectory.world, kinds), *(kind for turn in trajectory.turns for kind in _kinds(turn, kinds))}
+
+
+def _worlds(world: World, kinds: Kinds) -> Iterator[str]:
+    names = {world.name, _stem(world.name)}
+    return (pattern for pattern in kinds.worlds if any(fnmatchcase(name, pattern) for name in names))
+
+
+def _kinds(turn: Turn, kinds: Kinds) -> Iterator[str]:
+    if label := (turn.label or "").removesuffix(ODD):
+        yield from (pattern for pattern in kinds.labels if fnmatchcase(label, pattern))
+    yield from (word for word in kinds.words if _says(turn.action, word))
 
 
 def _says(action: str, word: str) -> bool:
@@ -189,5 +197,6 @@ __all__ = [
     "held_turns",
     "held_world",
     "holds_out",
+    "kinds_met",
     "side",
 ]
