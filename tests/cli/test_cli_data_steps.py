@@ -1,8 +1,15 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.cli_kit import Cli
+from tests.cli.test_nothing_left import descendants
 from tests.data.corpus import ids, make, said, text_record, write
 
 PLAN = """\
@@ -97,6 +104,167 @@ def test_bad_input_is_one_line(
     assert result.code == 2
     assert message in result.error
     assert not names["OUT"].exists()
+
+
+STEPS: dict[str, tuple[object, ...]] = {
+    "dedup": ("dedup", "IN", "OUT"),
+    "filter": ("filter", "IN", "OUT"),
+    "decontaminate": ("decontaminate", "IN", "OUT", "--against", "TESTS"),
+    "split": ("split", "IN", "OUT", "--test", "0.3", "--validation", "0.2"),
+    "mix": ("mix", "OUT", "--config", "RECIPE"),
+}
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Callable[[str, Path], tuple[object, ...]]:
+    """The command line of a step by name, that reads a path and writes `made/out`."""
+
+    def arguments(name: str, source: Path) -> tuple[object, ...]:
+        if not (tests := tmp_path / "tests.jsonl").exists():
+            write(tests, [make("q", said(3))])
+        (recipe := tmp_path / "recipe.yaml").write_text(f"sources:\n  ours: {{path: {source}}}\n")
+        names = {"IN": source, "OUT": tmp_path / "made" / "out", "TESTS": tests, "RECIPE": recipe}
+        return ("data", *(names.get(str(each), each) for each in STEPS[name]))
+
+    return arguments
+
+
+Step = Callable[[str, Path], tuple[object, ...]]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_work_folder_that_will_not_do_is_one_line_with_the_cure(
+    cli: Cli, step: Step, corpus: Path, tmp_path: Path, name: str
+) -> None:
+    file, damaged, link = tmp_path / "file", tmp_path / "damaged", tmp_path / "link"
+    file.write_text("mine")
+    damaged.mkdir()
+    (damaged / "work.json").write_text('{"key": ')
+    link.symlink_to(file)
+    for work in (file, file / "in", link, damaged, tmp_path, tmp_path / "made" / "out", tmp_path / ("n" * 300)):
+        result = cli(*step(name, corpus), "--work", work)
+        assert result.code == 2
+        assert str(work) in result.error
+        assert "name another" in result.error
+        assert "--work" in result.error
+        assert not (tmp_path / "made").exists()
+    assert file.read_text() == "mine"
+    assert (damaged / "work.json").read_text() == '{"key": '
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_without_ray_the_cure_is_named(
+    cli: Cli, step: Step, corpus: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = cli(*step(name, corpus), "--ray")
+    assert result.code == 2
+    assert "--ray: Ray is not installed; pip install ray" in result.error
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_what_in_a_folder_is_no_file_is_told_and_the_others_are_used(
+    cli: Cli, step: Step, corpus: Path, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "folder"
+    (folder / "inner.jsonl").mkdir(parents=True)
+    (folder / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
+    (folder / "loop.jsonl").symlink_to(folder / "loop.jsonl")
+    os.mkfifo(folder / "pipe.jsonl")
+    os.mkfifo(folder / "pipe")
+    (folder / "notes.txt").write_text("no trajectory")
+    (folder / ".hidden.jsonl").write_text("no trajectory")
+    result = cli(*step(name, folder))
+    assert result.code == 2
+    assert f"{folder}/dangling.jsonl cannot be read: No such file or directory" in result.error
+    assert not (tmp_path / "made").exists()
+    corpus.rename(folder / "corpus.jsonl")
+    result = cli(*step(name, folder), "--max-bad", "0.5", "--json")
+    assert (result.code, result.err) == (0, "")
+    (told,) = result.json["files"]
+    assert [problem.removeprefix(f"{folder}/") for problem in told["problems"]] == [
+        "dangling.jsonl cannot be read: No such file or directory",
+        "inner.jsonl cannot be read: it is no regular file",
+        "loop.jsonl cannot be read: Too many levels of symbolic links",
+        "pipe.jsonl cannot be read: it is no regular file",
+    ]
+    assert (told["bad"], told["records"]) == (4, 23)
+    left_out = next(row for row in told["losses"] if row["reason"] == "what in a folder is no .jsonl file")
+    assert left_out == {**left_out, "effect": "dropped", "count": 2}
+    assert left_out["examples"] == [f"{folder}/notes.txt", f"{folder}/pipe"]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_pipe_is_refused_and_nobody_waits_for_it(cli: Cli, step: Step, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    result = cli(*step(name, tmp_path / "pipe.jsonl"))
+    assert result.code == 2
+    assert "pipe.jsonl: it is no regular file; write what it gives to a file first" in result.error
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", STEPS)
+def test_ctrl_c_says_how_to_go_on(
+    start: Callable[..., "subprocess.Popen[str]"], step: Step, cli: Cli, tmp_path: Path, name: str, workers: int
+) -> None:
+    source = write(tmp_path / "many.jsonl", (make(f"t{n}", said(n), seed=n) for n in range(3000)))
+    work = tmp_path / "made" / "out.work"
+    process = start(*step(name, source), "--workers", workers)
+    deadline = time.monotonic() + 60
+    while not (work / "work.json").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    for pid in (*descendants(process.pid), process.pid):  # as a terminal does
+        os.kill(pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    # Where warnings are told, as here, Python tells too what datatrove has not closed.
+    told = [line for line in err.splitlines() if line.startswith("worldlm: ")]
+    assert told == [f"worldlm: stopped; what is finished is in {work}, and the same command goes on from there"]
+    assert "KeyboardInterrupt" not in err
+    assert [*(tmp_path / "made").iterdir()] == [work]
+    assert cli(*step(name, source), "--workers", workers).code == 0
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["out"]
+
+
+def test_a_held_out_kind_that_no_record_has_is_refused_and_leaves_no_folder(
+    cli: Cli, corpus: Path, tmp_path: Path
+) -> None:
+    plan, parts = tmp_path / "plan.yaml", tmp_path / "made" / "parts"
+    for held, kind in (
+        ("mcp: {worlds: [mcp-shpo]}", "held_out.mcp: nothing in the corpus is of the kind 'mcp-shpo'"),
+        ("mcp: {worlds: ['mcp-shop*', other]}", "held_out.mcp: nothing in the corpus is of the kind 'other'"),
+        ("terminal: {labels: [awk]}", "held_out.terminal: nothing in the corpus is of the kind 'awk'"),
+        ("terminal: {words: [awk]}", "held_out.terminal: nothing in the corpus is of the kind 'awk'"),
+        ("android: {labels: [tap]}", "held_out.android: nothing in the corpus is of the kind 'tap'"),
+    ):
+        plan.write_text(f"held_out:\n  {held}\n")
+        for work in ((), ("--work", tmp_path / "works" / "work")):
+            result = cli("data", "split", corpus, parts, "--config", plan, *work)
+            assert result.code == 2
+            assert kind in result.error
+            assert not (tmp_path / "made").exists()
+            assert not (tmp_path / "works").exists()
+    parts.mkdir(parents=True)  # a folder that was there stays
+    assert cli("data", "split", corpus, parts, "--config", plan).code == 2
+    assert parts.is_dir()
+
+
+def test_what_is_refused_leaves_no_folder_and_no_documents(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("min_turns: 9999\n")
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "page.md").write_text("# Page\n\nwords\n")
+    (tmp_path / "mix.yaml").write_text("total: 100000\nsources:\n  manual: {documents: pages, licence: MIT}\n")
+    out = tmp_path / "made" / "out.jsonl"
+    for arguments in (
+        ("filter", corpus, out, "--config", tmp_path / "rules.yaml"),
+        ("mix", out, "--config", tmp_path / "mix.yaml"),
+    ):
+        assert cli("data", *arguments).code == 2
+        assert not (tmp_path / "made").exists()
 
 
 def test_too_many_bad_lines_are_a_failure_and_the_good_ones_are_kept(cli: Cli, corpus: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from worldlm.cli import data_build, data_masks, data_steps
 from worldlm.cli.console import complain, progress, show, show_json, show_rows
-from worldlm.cli.data_report import MAX_BAD, begun, judge, show_report
+from worldlm.cli.data_report import MAX_BAD, begun, half, judge, show_report, stoppable
 from worldlm.core.errors import InputError, nearest
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.core.types import DOMAIN_NAMES, DomainName
@@ -59,7 +59,11 @@ def import_data(
     report = LossReport()
     refuse_existing(output)
     trajectories = begun(import_trajectories(source, known, options, report), report)
-    with JsonlWriter(output) as writer, progress("importing", None, hidden=as_json) as advance:
+    with (
+        stoppable(half(output)),
+        JsonlWriter(output) as writer,
+        progress("importing", None, hidden=as_json) as advance,
+    ):
         for trajectory in trajectories:
             writer.write(trajectory)
             advance()

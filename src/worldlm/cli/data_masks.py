@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from worldlm.cli.console import out, progress, show, show_json, show_rows
-from worldlm.cli.data_report import MAX_BAD, begun, judge, show_problems, show_report
+from worldlm.cli.data_report import MAX_BAD, begun, half, judge, show_problems, show_report, stoppable
 from worldlm.core.errors import InputError, WorldlmError, nearest, user_path
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.core.types import Trajectory, Turn
@@ -91,7 +91,11 @@ def clean_data(
     report = LossReport()
     refuse_existing(output)
     trajectories = begun(import_trajectories(source, None, ReadOptions(), report), report)
-    with JsonlWriter(output) as writer, progress("cleaning", None, hidden=as_json) as advance:
+    with (
+        stoppable(half(output)),
+        JsonlWriter(output) as writer,
+        progress("cleaning", None, hidden=as_json) as advance,
+    ):
         for trajectory in trajectories:
             writer.write(clean_trajectory(trajectory, cleaning))
             advance()

@@ -1,7 +1,9 @@
 """What the verbs of `worldlm data` share: how a loss report is shown, and when too much was lost."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 
 from worldlm.cli.console import note, show, show_json, show_rows
 from worldlm.core.errors import WorldlmError
@@ -10,6 +12,20 @@ from worldlm.data.report import LossReport
 
 MAX_BAD = 0.1
 """The share of bad records above which an import has failed, unless told otherwise."""
+
+
+@contextmanager
+def stoppable(left: Callable[[], str]) -> Iterator[None]:
+    """Says, where Ctrl-C ends a run, what is `left` of it."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"stopped; {left()}") from error
+
+
+def half(output: Path) -> Callable[[], str]:
+    """What is left of a run that writes `output` record by record: for `stoppable`."""
+    return lambda: f"{output} holds what was finished; to begin again remove it, or name another file"
 
 
 def begun(trajectories: Iterator[Trajectory], report: LossReport) -> Iterator[Trajectory]:

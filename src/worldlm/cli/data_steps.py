@@ -1,12 +1,14 @@
 """`worldlm data dedup | filter | decontaminate | split | mix`: the corpus steps."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from worldlm.cli.console import note, show, show_json, show_rows
+from worldlm.cli.data_report import show_problems, stoppable
 from worldlm.core.errors import InputError, SetupError, WorldlmError
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.data import LossReport, ReadOptions, import_trajectories
@@ -57,7 +59,9 @@ def dedup(
     from worldlm.data.steps.dedup import Duplicates
 
     settings = Duplicates(near=not exact, level="turn" if by_turn else "trajectory")
-    _tell(steps.remove_duplicates([source], output, settings, _execution(workers, ray, work)), max_bad, as_json)
+    with _running(output, workers, ray, work) as execution:
+        done = steps.remove_duplicates([source], output, settings, execution)
+    _tell(done, max_bad, as_json)
 
 
 @app.command("filter")
@@ -76,7 +80,9 @@ def filter_records(
     from worldlm.data.steps.quality import Rules
 
     rules = read_settings(config, Rules) if config else Rules()
-    _tell(steps.filter_quality([source], output, rules, _execution(workers, ray, work)), max_bad, as_json)
+    with _running(output, workers, ray, work) as execution:
+        done = steps.filter_quality([source], output, rules, execution)
+    _tell(done, max_bad, as_json)
 
 
 @app.command()
@@ -117,7 +123,8 @@ def decontaminate(
         for path in against:
             yield from import_trajectories(path, None, ReadOptions(), report)
 
-    done = steps.remove_leaks([source], tests, output, leaks, _execution(workers, ray, work))
+    with _running(output, workers, ray, work) as execution:
+        done = steps.remove_leaks([source], tests, output, leaks, execution)
     for problem in dict.fromkeys(problem for file in report.files for problem in file.problems):
         note(f"the test set: {problem}")
     _tell(done, max_bad, as_json)
@@ -150,7 +157,8 @@ def split(
     given = {"test": test, "validation": validation, "seed": seed}
     said = {name: value for name, value in given.items() if value is not None}
     plan = read_settings(config, SplitPlan, said) if config else settings(said, SplitPlan, "the options")
-    done = steps.split([source], output, plan, _execution(workers, ray, work))
+    with _running(output, workers, ray, work) as execution:
+        done = steps.split([source], output, plan, execution)
     _tell(done, max_bad, as_json)
     if not as_json:
         rows = [
@@ -173,16 +181,20 @@ def mix_records(
     steps = _steps()
     from worldlm.data.exporting import refuse_existing
     from worldlm.data.steps.mixture import Recipe
+    from worldlm.data.steps.pipeline import missing_parents, remove_empty
 
     recipe = read_settings(config, Recipe)
     refuse_existing(output)
     texts = output.with_name(f"{output.name}.documents")
-    sources = {name: _source(config.parent, name, each, texts) for name, each in recipe.sources.items()}
-    done = steps.mix_sources(recipe, sources, output, _execution(workers, ray, work))
-    for path in texts.glob("*.jsonl"):
-        path.unlink()
-    if texts.is_dir():
-        texts.rmdir()
+    with _running(output, workers, ray, work) as execution:
+        made = [texts, *missing_parents(texts)]
+        try:
+            sources = {name: _source(config.parent, name, each, texts) for name, each in recipe.sources.items()}
+            done = steps.mix_sources(recipe, sources, output, execution)
+        finally:
+            for path in texts.glob("*.jsonl"):
+                path.unlink()
+            remove_empty(made)
     _tell(done, max_bad, as_json)
     if not as_json:
         rows = [
@@ -201,10 +213,22 @@ def _steps() -> Any:
     return run
 
 
-def _execution(workers: int, ray: bool, work: Path | None) -> Any:
+@contextmanager
+def _running(output: Path, workers: int, ray: bool, work: Path | None) -> Iterator[Any]:
+    """How the step that writes `output` is to be run. What is left of it is told where Ctrl-C ends it."""
     from worldlm.data.steps.pipeline import Execution
 
-    return Execution(workers, "ray" if ray else "local", work)
+    execution = Execution(workers, "ray" if ray else "local", work)
+    folder = execution.folder(output)
+
+    def left() -> str:
+        there = folder.is_dir()
+        return (
+            f"what is finished is in {folder}, and the same command goes on from there" if there else "nothing is left"
+        )
+
+    with stoppable(left):
+        yield execution
 
 
 def _source(base: Path, name: str, each: "Ingredient", texts: Path) -> list[Path]:
@@ -240,9 +264,7 @@ def _tell(done: "Done", max_bad: float, as_json: bool) -> None:
     if as_json:
         show_json({**report.to_json(), "written": done.written, "figures": done.figures})
     else:
-        for file in report.files:
-            for problem in file.problems:
-                note(problem)
+        show_problems(report)
         if rows := list(report.rows()):
             show_rows([("effect", "count", "what", "for example"), *rows])
         for path, count in done.written.items():

@@ -29,8 +29,20 @@ VERBS = {
 """Each verb with its line in the help. `worldlm.cli.VERB` holds its typer application, `app`."""
 
 
+class _Stopped(WorldlmError):  # noqa: N818
+    """Ctrl-C; the message says what is left."""
+
+    exit_code = 130
+
+
 class _Verbs(TyperGroup):
     """The verbs, each imported when it is asked for."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:  # typer would end without a word
+            raise _Stopped(str(error) or "stopped") from error
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(VERBS)
