@@ -13,8 +13,8 @@ simulate: setup-base ## A scripted terminal session, predicted by the embedded m
 		--concurrency 4
 
 test: setup-train weights ## All tests but the long ones
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long and not alone"
-	$(BIN)/pytest -m "alone and not long"
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long and not alone"
+	$(BIN)/pytest -m "alone and not long" $$(grep -rl "mark\.alone" tests --include "*.py")
 
 test-long: setup-train weights ## The end-to-end runs of minutes
 	$(BIN)/pytest -m long --timeout 1800

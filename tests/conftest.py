@@ -17,6 +17,32 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SLOW = (
+    "train/test_loop.py",
+    "simulate/test_embedded.py",
+    "train/test_distributed.py",
+    "real/test_web.py",
+    "real/test_web_browsergym.py",
+    "test_docs.py",
+    "cli/test_cli_data_build.py",
+    "cli/test_cli_collect.py",
+    "train/test_cpt.py",
+    "models/test_embedded.py",
+    "real/test_search.py",
+    "bench/test_inspect.py",
+    "train/",
+)
+"""Begun first, so that no worker is left alone with one of them at the end. (`--no-loadscope-reorder` keeps it so.)"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        name = item.nodeid.removeprefix("tests/")
+        return next((number for number, start in enumerate(SLOW) if name.startswith(start)), len(SLOW))
+
+    items.sort(key=place)
+
+
 # Time limits of single examples measure the machine, not the code.
 settings.register_profile("worldlm", deadline=None)
 settings.load_profile("worldlm")
