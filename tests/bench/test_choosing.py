@@ -197,7 +197,7 @@ def test_files_that_do_not_belong_together_are_refused_before_any_call(tmp_path:
     with pytest.raises(InputError, match="share no sample"):
         pair_up(judged, predictions(write(tmp_path / "o.jsonl", [gen(2)])))
     changed = wrong(1) | {"system_str": "Another machine."}
-    with pytest.raises(InputError, match=r"o\.jsonl:1: sample 1 is not the one at .*p\.jsonl:1: their"):
+    with pytest.raises(InputError, match=r"o\.jsonl:1: sample terminal/1 is not the one at .*p\.jsonl:1: their"):
         pair_up(judged, predictions(write(tmp_path / "o.jsonl", [changed])))
 
 

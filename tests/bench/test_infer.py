@@ -225,7 +225,7 @@ async def test_predictions_of_others_are_read_by_our_rules(tmp_path: Path) -> No
     ]
     assert read[0].observation == Observation(text="b")
     (sample,) = loaded(tmp_path / "s.jsonl", [foreign(1)])
-    with pytest.raises(InputError, match="sample 1 has no 'gen'"):
+    with pytest.raises(InputError, match="sample terminal/1 has no 'gen'"):
         read_prediction(sample)
 
 

@@ -269,5 +269,5 @@ def test_a_lost_sample_lowers_the_coverage_and_is_no_zero(runs: dict[str, Run]) 
 
 
 def test_bad_input_is_named_before_anything_is_asked(runs: dict[str, Run]) -> None:
-    assert "sample 1: turn_idx: 9, and prompt has 3 turns" in runs["broken"].theirs["said"]
+    assert "sample terminal/1: turn_idx: 9, and total_turns is 3" in runs["broken"].theirs["said"]
     assert runs["broken"].asked == []

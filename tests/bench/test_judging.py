@@ -252,7 +252,7 @@ def test_a_file_that_the_public_script_judged_is_scored(tmp_path: Path) -> None:
 )
 def test_grades_that_are_none_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     (sample,) = load_samples(str(write(tmp_path / "s.jsonl", [gen(1) | JUDGED | change])))
-    with pytest.raises(InputError, match=f"sample 1: {words}"):
+    with pytest.raises(InputError, match=f"sample terminal/1: {words}"):
         public_grades(sample)
 
 

@@ -285,7 +285,7 @@ def test_a_result_file_says_itself_which_kind_it_is(tmp_path: Path) -> None:
         json.dumps(broken): r"headline\.mean",
     }.items():
         (tmp_path / "bad.json").write_text(text)
-        with pytest.raises(InputError, match=rf"bad\.json is no result of `worldlm bench score` or .*{words}"):
+        with pytest.raises(InputError, match=rf"bad\.json is no result of `worldlm bench score --out`, .*{words}"):
             read_any_results(tmp_path / "bad.json")
     with pytest.raises(InputError, match=r"cannot read .*none\.json"):
         read_any_results(tmp_path / "none.json")

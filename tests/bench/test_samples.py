@@ -73,7 +73,9 @@ WRONG: dict[str, tuple[Change, str]] = {
     "no truth": (lambda r: r["response"].pop(), "response"),
     "short total": (lambda r: r.update(total_turns=2), "total_turns"),
     "no id": (lambda r: r.pop("id"), "id"),
-    "no response": (lambda r: r.pop("response"), "lacks"),
+    "no response": (lambda r: r.pop("response"), "it lacks response (and"),
+    "a turn in words": (lambda r: r.update(turn_idx="3"), "turn_idx: Input should be a valid integer"),
+    "a turn behind the end": (lambda r: r.update(turn_idx=4, total_turns=3), "turn_idx: 4, and total_turns is 3"),
     "a world of another domain": (
         lambda r: r.update(worldlm={"world": {"name": "a", "domain": "web"}}),
         "worldlm.world",
@@ -94,7 +96,7 @@ def test_what_is_wrong_is_named_with_file_line_sample_and_key(tmp_path: Path, ch
     assert f"{path}:2: " in message
     assert key in message
     assert "1 more" in message
-    assert "id" not in bad or "response" not in bad or "sample 2" in message
+    assert "id" not in bad or "response" not in bad or f"sample {bad['task']}/2: " in message
 
 
 def test_two_samples_of_one_id_are_refused(tmp_path: Path) -> None:

@@ -87,6 +87,25 @@ def test_the_whole_chain_step_by_step_and_at_once_give_the_same_numbers(
     assert "ties" in cli("bench", "compare", tmp_path / "r.json", tmp_path / "run" / "results.json").out
 
 
+def test_the_results_of_another_benchmark_are_not_replaced(tmp_path: Path, cli: Cli, chats: ChatServer) -> None:
+    first = write(tmp_path / "a.jsonl", [foreign(number) for number in range(4)])
+    second = write(tmp_path / "b.jsonl", [foreign(number, run=number + 10) for number in range(4)])
+    out, asking = tmp_path / "run", ("-m", spec(chats))
+    assert cli("bench", "run", first, out, *asking, "--limit", 2).code == 0
+    assert cli("bench", "run", first, out, *asking).code == 0
+    before, asked = (out / "results.json").read_bytes(), len(chats.bodies)
+    refused = cli("bench", "run", second, out, *asking)
+    assert refused.code == 2
+    assert f"is of another benchmark ({first}, and none of its samples is asked of {second})" in refused.error
+    assert ((out / "results.json").read_bytes(), len(chats.bodies)) == (before, asked)
+    both = tmp_path / "both"  # holds the first: the same benchmark, and more of it
+    both.mkdir()
+    for file in (first, second):
+        records = [json.loads(line) for line in file.read_text().splitlines()]
+        write(both / file.name, [{**record, "task": f"{file.stem}/{record['task']}"} for record in records])
+    assert cli("bench", "run", both, out, *asking).code == 2, "tasks of other names are other samples"
+
+
 def test_a_run_that_is_killed_half_way_loses_nothing_and_does_nothing_twice(
     tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"], chats: ChatServer
 ) -> None:
@@ -192,7 +211,19 @@ def test_prompts_and_sessions(tmp_path: Path, cli: Cli, chats: ChatServer) -> No
         (("infer", "{b}", "{o}", "--id", "terminal/77"), "has no sample"),
         (("infer", "nowhere", "{o}"), "no file or folder nowhere"),
         (("infer", "{b}", "{o}", "-m", "gpt"), "no model"),
-        (("infer", "{bad}", "{o}"), "sample 1"),
+        (("infer", "{bad}", "{o}"), "sample terminal/1: turn_idx: 9, and total_turns is 3"),
+        (
+            ("infer", "{b}", "{p}/o.jsonl", "-m", "openai:x@http://127.0.0.1:9"),
+            "p.jsonl is a file and no folder; name another place",
+        ),
+        (
+            ("run", "{b}", "{p}", "-m", "openai:x@http://127.0.0.1:9"),
+            "p.jsonl is a file and no folder; name another place",
+        ),
+        (("infer", "{e}", "{o}"), "holds no sample; name a file or folder that does"),
+        (("judge", "{e}", "{o}"), "holds no prediction; `worldlm bench infer` makes some"),
+        (("report", "{p}/o.json"), "name a file of results"),
+        (("report", "{e}"), "make it again with one of them"),
         (("judge", "{p}"), "file for the scores"),
         (("judge", "{p}", "{p}"), "a file of their own"),
         (("judge", "{b}", "{o}"), "has no 'gen'"),
@@ -221,6 +252,7 @@ def test_bad_input_is_one_line_and_2(tmp_path: Path, cli: Cli, arguments: tuple[
         "bad": write(tmp_path / "bad.jsonl", [foreign(1) | {"turn_idx": 9}]),
         "p": write(tmp_path / "p.jsonl", [gen(1)]),
         "q": write(tmp_path / "q.jsonl", [gen(2)]),
+        "e": write(tmp_path / "e.jsonl", []),
         "o": tmp_path / "o.jsonl",
     }
     result = cli("bench", *(each.format(**paths) for each in arguments))
@@ -288,9 +320,15 @@ def test_a_turing_test_and_a_comparison_by_command(tmp_path: Path, cli: Cli) -> 
     assert "goes by position" in told
     assert "<mark>x" in told
     assert "Predicted by o.jsonl" in told
+    few = write(tmp_path / "few.jsonl", [gen(number) for number in range(2)])
+    with serving(judging_by(position_biased)) as judge:
+        command = ("bench", "judge", wrong, tmp_path / "few.out.jsonl", "--protocol", "pairwise", "--against", few)
+        told_before = cli(*command, "--judge", spec(judge), "--json")
+        assert f"{few} has no prediction of 4 of 6 samples" in told_before.err
+        assert len(judge.bodies) == 2
     lines = cli("bench", "report", tmp_path / "c.jsonl", "--out", page)
     assert (lines.code, page.read_text()) == (2, told)
-    assert "is no result of `worldlm bench score`" in lines.error
+    assert "is no result of `worldlm bench score --out`" in lines.error
 
 
 def test_a_comparison_that_is_killed_half_way_loses_nothing_and_does_nothing_twice(

@@ -163,14 +163,17 @@ def changed(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("sample", "message"),
     [
-        (changed(turn_idx=3), "sample 7: turn_idx: 3, and prompt has 2 turns"),
-        (changed(current_prompt="other"), r"sample 7: current_prompt: it differs from prompt\[1\]"),
-        (changed(task="held/chess"), "sample 7: task: 'held/chess' names no domain"),
-        (changed(response=["a"]), "sample 7: response: 1 texts, and turn_idx is 2"),
-        (changed(response=["a", "b", "c"]), "sample 7: response: 3 texts, and prompt has 2"),
-        (changed(prompt=[]), "sample 7: prompt"),
-        (changed(id="x"), "sample x: id"),
-        ({key: value for key, value in AWB.items() if key != "turn_idx"}, "sample 7: turn_idx: Field required"),
+        (changed(turn_idx=3), "sample held/terminal/7: turn_idx: 3, and total_turns is 2"),
+        (changed(current_prompt="other"), r"sample held/terminal/7: current_prompt: it differs from prompt\[1\]"),
+        (changed(task="held/chess"), "sample held/chess/7: task: 'held/chess' names no domain"),
+        (changed(response=["a"]), "sample held/terminal/7: response: 1 texts, and turn_idx is 2"),
+        (changed(response=["a", "b", "c"]), "sample held/terminal/7: response: 3 texts, and prompt has 2"),
+        (changed(prompt=[]), "sample held/terminal/7: prompt"),
+        (changed(id="x"), "sample held/terminal/x: id"),
+        (
+            {key: value for key, value in AWB.items() if key != "turn_idx"},
+            "sample held/terminal/7: turn_idx: Field required",
+        ),
     ],
 )
 def test_a_wrong_sample_is_named_with_its_key(sample: dict[str, Any], message: str) -> None:
@@ -237,5 +240,5 @@ def test_a_turn_without_an_observation_makes_no_sample() -> None:
     [({"content": "odd"}, "worldlm.content"), ({"world": {"name": "x"}}, "worldlm.world"), (7, "worldlm")],
 )
 def test_a_wrong_key_of_ours_is_named(extra: Any, words: str) -> None:
-    with pytest.raises(RecordError, match=f"sample 7: {words}"):
+    with pytest.raises(RecordError, match=f"sample held/terminal/7: {words}"):
         read_one({**AWB, "worldlm": extra})

@@ -239,10 +239,13 @@ def read_any_results(path: Path) -> Results | ChoiceResults:
     try:
         return either.validate_json(path.read_bytes())
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InputError(f"cannot read {path}: {error.strerror or error}; name a file of results") from error
     except ValidationError as error:
         told = describe(error)
-        raise InputError(f"{path} is no result of `worldlm bench score` or `bench judge --protocol`: {told}") from error
+        raise InputError(
+            f"{path} is no result of `worldlm bench score --out`, `bench run` or `bench judge --protocol`: {told}; "
+            "make it again with one of them"
+        ) from error
 
 
 def write_choice_results(results: ChoiceResults, path: Path) -> None:

@@ -92,7 +92,7 @@ def pair_up(
         if mine is None:
             continue
         if mine.digest != sample.digest:
-            raise InputError(f"{sample.place}: sample {sample.id} is not the one at {mine.place}: their texts differ")
+            raise InputError(f"{sample.place}: sample {sample.key} is not the one at {mine.place}: their texts differ")
         found[sample.key] = prediction
     if not found:
         raise InputError("the two files share no sample; compare predictions of one benchmark")

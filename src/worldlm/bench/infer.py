@@ -332,12 +332,12 @@ def read_prediction(sample: Sample) -> Prediction:
     gen = sample.raw.get("gen")
     if prediction is not None:
         if prediction.digest != sample.digest:
-            raise InputError(f"{sample.place}: sample {sample.id} is not what was asked: its texts were changed since")
+            raise InputError(f"{sample.place}: sample {sample.key} is not what was asked: its texts were changed since")
         if gen is not None and not isinstance(gen, str):
-            raise InputError(f"{sample.place}: sample {sample.id}: gen is {gen!r}, and a reply is a text or null")
+            raise InputError(f"{sample.place}: sample {sample.key}: gen is {gen!r}, and a reply is a text or null")
         return prediction.model_copy(update={"gen": gen})
     if "gen" not in sample.raw:
-        raise InputError(f"{sample.place}: sample {sample.id} has no 'gen': it is a sample, and no prediction")
+        raise InputError(f"{sample.place}: sample {sample.key} has no 'gen': it is a sample, and no prediction")
     if not isinstance(gen, str):
         return _failed(sample, Outcome.INFRASTRUCTURE_FAILED, "the file holds no reply")
     return _answered(sample, read_reply(Completion(text=gen)), gen=gen)

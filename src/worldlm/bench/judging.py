@@ -199,12 +199,12 @@ def public_grades(sample: Sample) -> dict[str, float] | None:
     for name in DIMENSIONS:
         value = raw.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 1 <= value <= 5:
-            raise InputError(f"{sample.place}: sample {sample.id}: {name} is {value!r}, and a grade is 1 to 5")
+            raise InputError(f"{sample.place}: sample {sample.key}: {name} is {value!r}, and a grade is 1 to 5")
         grades[name] = float(value)
     total = raw.get("total_score")
     if isinstance(total, int | float) and abs(total - fmean(grades.values())) > 0.01:
         raise InputError(
-            f"{sample.place}: sample {sample.id}: total_score is {total}, and the mean of its five grades "
+            f"{sample.place}: sample {sample.key}: total_score is {total}, and the mean of its five grades "
             f"{fmean(grades.values()):.2f}"
         )
     return grades

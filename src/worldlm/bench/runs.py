@@ -135,6 +135,7 @@ class RunFile:
         try:
             earlier = read_manifest(path)
             self._check(settings, earlier)
+            self._check_benchmark(manifest, earlier)
             self._finished = self._read(retry_failed=retry_failed)
             self._spent = dict(earlier.wall_seconds) if earlier else {}
             self.manifest = manifest.model_copy(update={"wall_seconds": {**manifest.wall_seconds, **self._spent}})
@@ -186,6 +187,17 @@ class RunFile:
             "choose another file, or the same settings"
         )
 
+    def _check_benchmark(self, manifest: Manifest, earlier: Manifest | None) -> None:
+        """A part of the same benchmark, more of it, or one that was mended, goes on in the file; another does not."""
+        if earlier is None or earlier.benchmark == manifest.benchmark:
+            return
+        before = {planned.digest for planned in earlier.planned}
+        if before and before.isdisjoint(planned.digest for planned in manifest.planned):
+            raise InputError(
+                f"{self.path} is of another benchmark ({earlier.benchmark}, and none of its samples is asked of "
+                f"{manifest.benchmark}); name another place, so that its results stay"
+            )
+
     def _read(self, *, retry_failed: bool) -> dict[str, str]:
         finished: dict[str, str] = {}
         for place, value in read_lines(self.path):
@@ -215,7 +227,8 @@ def line_done(place: str, value: dict[str, Any], stage: Stage, kind: type[D]) ->
         return kind.model_validate(told)
     except ValidationError as error:
         raise InputError(
-            f"{place}: sample {value.get('id')}: {OURS}.{stage}.{describe(error)}; mend or remove that line"
+            f"{place}: sample {value.get('task')}/{value.get('id')}: {OURS}.{stage}.{describe(error)}; mend or remove "
+            "that line"
         ) from error
 
 

@@ -90,9 +90,11 @@ def parse_record(value: Any, place: str = "") -> Sample:
     Raises RecordError that names the sample and the key that is wrong.
     """
     if sniff(value) is None:
-        raise RecordError("this is no sample of AgentWorldBench: it lacks task, prompt, response or system_str")
+        keys = ("task", "prompt", "response", "system_str")
+        lacking = [key for key in keys if not isinstance(value, dict) or key not in value]
+        raise RecordError(f"this is no sample of AgentWorldBench: it lacks {', '.join(lacking)}")
     public = parse_sample(value, Reading(place, "agentworldbench", "1"))
-    named = f"sample {public.id}: "
+    named = f"sample {public.task}/{public.id}: "
     count, total = len(public.prompt), public.total_turns if public.total_turns is not None else len(public.prompt)
     if total < count:
         raise RecordError(f"{named}total_turns: {total}, and prompt has {count} turns")
@@ -225,7 +227,7 @@ def load_samples(
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise InputError(f"{problems[0]}{more}; mend or remove what is wrong: nothing was asked")
     if not samples:
-        raise InputError(f"{source} holds no sample")
+        raise InputError(f"{source} holds no sample; name a file or folder that does")
     return _chosen(samples, source, domains, limit, ids)
 
 
@@ -233,7 +235,7 @@ def _doubles(samples: Sequence[Sample]) -> Iterator[str]:
     seen: dict[str, str] = {}
     for sample in samples:
         if sample.key in seen:
-            yield f"{sample.place}: sample {sample.id}: {sample.key} stands at {seen[sample.key]} already"
+            yield f"{sample.place}: sample {sample.key} stands at {seen[sample.key]} already"
         else:
             seen[sample.key] = sample.place
 

@@ -477,7 +477,7 @@ def report_command(
 ) -> None:
     """Write one self-contained HTML page of one run, or of several beside each other: scores and choices."""
     _write_report([read_any_results(source) for source in sources], output)
-    show(f"{output}: {len(sources)} runs")
+    show(f"{output}: {len(sources)} {'run' if len(sources) == 1 else 'runs'}")
 
 
 def _write_report(results: Sequence[Results | ChoiceResults], output: Path) -> None:

@@ -140,7 +140,7 @@ def _predictions(source: Path, output: Path) -> list[tuple[Sample, Prediction]]:
         raise InputError(f"{source} holds the predictions; give the scores a file of their own")
     judged = list(predictions(source))
     if not judged:
-        raise InputError(f"{source} holds no prediction")
+        raise InputError(f"{source} holds no prediction; `worldlm bench infer` makes some")
     return judged
 
 
@@ -180,6 +180,8 @@ def choose_file(
         raise InputError("--protocol pairwise, and no other, needs --against OTHER_PREDICTIONS")
     judged = _predictions(source, output)
     others = None if against is None else pair_up(judged, _predictions(against, output))
+    if others is not None and (lacking := len(judged) - len(others)):
+        note(f"{against} has no prediction of {lacking} of {len(judged)} samples: they are not compared, and counted")
     models, requests = wanted.build(concurrency)
     choosing = Choosing(
         protocol=protocol,

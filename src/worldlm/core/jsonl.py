@@ -214,6 +214,14 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
+def _why(error: OSError, path: Path) -> str:
+    """Why a file cannot be opened for writing, and what to do where that is known."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        file = next((parent for parent in path.parents if parent.exists() and not parent.is_dir()), path)
+        return f"{file} is a file and no folder; name another place"
+    return str(error.strerror or error)
+
+
 class JsonlWriter:
     """Appends records to a file, each as one flushed line; a second writer of the same file is refused.
 
@@ -232,7 +240,7 @@ class JsonlWriter:
             # Unbuffered: a line that does not fit the disk is not tried again when the file is closed.
             self._file = path.open("a+b", buffering=0)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+            raise InputError(f"cannot write {path}: {_why(error, path)}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, StrictInt, field_validator
 
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import DOMAIN_NAMES, DomainName, Observation, Profile, Trajectory, Turn, World
@@ -93,8 +93,8 @@ class Sample(Source):
     prompt: list[str] = Field(min_length=1)
     response: list[str]
     current_prompt: str | None = None
-    turn_idx: int = Field(ge=1)
-    total_turns: int | None = None
+    turn_idx: StrictInt = Field(ge=1)
+    total_turns: StrictInt | None = None
     worldlm: Extra | None = None
 
     @field_validator("prompt", "response", mode="before")
@@ -177,7 +177,8 @@ def sniff(value: Any) -> str | None:
 
 def parse_sample(value: Any, reading: Reading) -> Sample:
     """A line as a sample. Raises RecordError that names the sample and the key."""
-    named = f"sample {value.get('id')}: " if isinstance(value, dict) and "id" in value else ""
+    known = isinstance(value, dict) and {"task", "id"} <= set(value)
+    named = f"sample {value['task']}/{value['id']}: " if known else ""
     try:
         sample = parse(Sample, value, reading)
     except RecordError as error:
@@ -185,6 +186,8 @@ def parse_sample(value: Any, reading: Reading) -> Sample:
     count = len(sample.prompt)
     if sample.domain not in DOMAIN_NAMES:
         raise RecordError(f"{named}task: {sample.task!r} names no domain; it is one of {', '.join(DOMAIN_NAMES)}")
+    if sample.total_turns is not None and sample.turn_idx > sample.total_turns:
+        raise RecordError(f"{named}turn_idx: {sample.turn_idx}, and total_turns is {sample.total_turns}")
     if sample.turn_idx > count:
         raise RecordError(f"{named}turn_idx: {sample.turn_idx}, and prompt has {count} turns")
     if len(sample.response) > count:
