@@ -322,8 +322,8 @@ def test_a_turing_test_and_a_comparison_by_command(tmp_path: Path, cli: Cli) -> 
     assert "Predicted by o.jsonl" in told
     few = write(tmp_path / "few.jsonl", [gen(number) for number in range(2)])
     with serving(judging_by(position_biased)) as judge:
-        command = ("bench", "judge", wrong, tmp_path / "few.out.jsonl", "--protocol", "pairwise", "--against", few)
-        told_before = cli(*command, "--judge", spec(judge), "--json")
+        pairwise = ("bench", "judge", wrong, tmp_path / "few.out.jsonl", "--protocol", "pairwise", "--against", few)
+        told_before = cli(*pairwise, "--judge", spec(judge), "--json")
         assert f"{few} has no prediction of 4 of 6 samples" in told_before.err
         assert len(judge.bodies) == 2
     lines = cli("bench", "report", tmp_path / "c.jsonl", "--out", page)
