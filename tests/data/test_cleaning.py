@@ -150,6 +150,22 @@ GITHUB = "ghp_" + "a1B2" * 9
         (f"token {GITHUB}", r"token ghp_(?:[a-z]\d[A-Z]\d){7}[a-z]EXAMPLE"),
         ("API_KEY='k9f8d7s6a5h4j3k2'", r"API_KEY='(?:[a-z]\d)\d?[a-z0-9]*example'"),
         ('{"password": "hunter22x"}', r'\{"password": "[a-z]{6}\d\d[a-z]example"\}'),
+        ("password=hunter2", r"password=[a-z]{6}\dexample"),
+        ("passwd: hunter2", r"passwd: [a-z]{6}\dexample"),
+        (
+            "- db-password : x\npassword : hunter2\npassword: hunter2 # mine\n",
+            r"(?s).*: hunter2\n.*: [a-z]{6}\dexample # mine\n",
+        ),
+        ('export DB_PASSWORD="swordfish"', r'export DB_PASSWORD="[a-z]{9}example"'),
+        ("MYSQL_PASS=p@ssw0rd!", r"MYSQL_PASS=[a-z]@[a-z]{3}\d[a-z]{2}!example"),
+        ("password = 'tr0ub4dor&3'", r"password = '[a-z]{2}\d[a-z]{2}\d[a-z]{3}&\dexample'"),
+        ("host=a password=swordfish user=b", r"host=a password=[a-z]{9}example user=b"),
+        ("?user=a&passwd=hunter2&x=1", r"\?user=a&passwd=[a-z]{6}\dexample&x=1"),
+        ("secret=abcdefgh", r"secret=[a-z]{8}example"),
+        ("export SECRET_KEY=django-insecure", r"export SECRET_KEY=[a-z]+-[a-z]+example"),
+        ('{\\"api_key\\": \\"abc123\\"}', r'\{\\"api_key\\": \\"[a-z]{3}\d{3}example\\"\}'),
+        ("client-secret: Zx9qq", r"client-secret: [A-Z][a-z]\d[a-z]{2}EXAMPLE"),
+        ("passphrase=>'hunter2'", r"passphrase=>'[a-z]{6}\dexample'"),
         ("postgres://bob:s3cret@db.corp.com/x", r"postgres://bob:[a-z]\d[a-z]{4}example@db\.corp\.com/x"),
         ("Authorization: Bearer abc.DEF-123", r"Authorization: Bearer [a-z]{3}\.[A-Z]{3}-\d{3}EXAMPLE"),
         ("sk-ant-api03-" + "aB3" * 12, r"sk-ant-[\w-]+EXAMPLE"),
@@ -179,6 +195,16 @@ def test_each_kind_has_a_stand_in_of_its_form(text: str, form: str) -> None:
         "4111 1111 1111 1112 and 1733136000000 and 6011000990139425000",
         "2024-05-12 10:11:12 1234567890 555-0142 +1 (202) 555-0142 3.1415926535",
         "password: please type one; token=$TOKEN api_key=<key> secret=None",
+        "password=\npassword=$PASSWORD\npassword=${DB_PASSWORD}\npassword='' passwd=\"\"\npassword=$(pass show a)",
+        "password: str\npassword: 'string'\npassword: Optional[str] = None\npassword: bytes,\npassword: SecretStr\n",
+        "password=<password> password=*** PASSWORD=******** api_key=xxxx secret=... api_key='hf_...' passwd=%s",
+        "password={password} password=[password] password=YOUR_PASSWORD api_key=your-api-key password='password'",
+        "password=self.password, password=args.pw\nsecret = load(x) password=hash2(x) secret=base64.b64decode(x)",
+        "login(user, password=phrase)\nlogin(user, password=phrase, x=1)\nif password == 'hunter2': password != 'abc1'",
+        "Password: \nPassword: incorrect\n[sudo] password for ann: \npasswd:   files db\npassword: 3 attempts left\n",
+        'label.password="Enter your password" "password": "Kennwort" "password": {"type": "string"} -passwd=FILE',
+        "password_length=12 max_tokens=100 token=abc123 token: word PWD=/srv/data1 secret=/run/secrets/db secret:1.2.3",
+        "password=null secret=true passwd=0 password: sha512 secret: 1.2.3 password=https://a.example/1",
         "AKIAIOSFODNN7EXAMPLE",
         "/home/user/x /home/ubuntu /home/runner/work /Users/Shared",
         "commit eacacd8c9ff2f16e23464204ff0d0739e7689dd9",
@@ -215,6 +241,31 @@ def test_one_value_has_one_stand_in_wherever_it_occurs() -> None:
     assert scrubber("jane@corp.com") != scrubber("june@corp.com")
 
 
+@pytest.mark.parametrize("phone", ["+44 20 7946 0958", "+1 415 867 5309", "(415) 867-5309", "415-867-5309"])
+@pytest.mark.parametrize(
+    "card", ["4111 1111 1111 1111", "5555-5555-5555-4444", "4111111111111111", "3782 822463 10005"]
+)
+@pytest.mark.parametrize("between", [" ", ", ", " / ", "  ", "; card ", "\t"])
+def test_a_telephone_number_and_a_card_on_one_line_both_go(phone: str, card: str, between: str) -> None:
+    scrubber = Scrubber(KEY)
+    for first, second in ((phone, card), (card, phone)):
+        done = scrubber(f"{first}{between}{second}")
+        assert done == f"{scrubber(first)}{between}{scrubber(second)}"
+        assert scrubber(done) == done
+    left = Scrubber(KEY, frozenset({"card"}))(f"{phone}{between}{card}")
+    assert left == f"{scrubber(phone)}{between}{card}"
+
+
+def test_one_password_has_one_stand_in_in_whatever_form_it_is_assigned() -> None:
+    scrubber = Scrubber(KEY)
+    forms = ["password={}", "passwd: {}", 'PASSWORD="{}"', "secret='{}'", '{{"api_key": "{}"}}', "db-pass = {}"]
+    for value in ("hunter2", "Tr0ub4dor-3", "p@ssw0rd!"):
+        stand_in = scrubber(f"password={value}").removeprefix("password=")
+        assert value not in stand_in
+        for form in forms:
+            assert scrubber(form.format(value)) == form.format(stand_in)
+
+
 def test_kinds_can_be_left() -> None:
     text = "jane@corp.com 52.14.3.9 /home/alice/x"
     assert Scrubber(KEY, frozenset(KINDS))(text) == text
@@ -234,6 +285,10 @@ VALUES = st.sampled_from(
         "/home/alice",
         "alice@box:~$",
         "password=hunter22x",
+        "passwd: hunter2",
+        'secret="p@ss&w0rd"',
+        "PASSWORD=swordfish",
+        "+1 415 867 5309 4111 1111 1111 1111",
         "https://bob:s3cret9@corp.com/x",
         "2a00:1450:4001:81b::200e",
         "Authorization: Bearer abcdefgh12",

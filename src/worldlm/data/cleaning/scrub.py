@@ -50,18 +50,33 @@ TOKENS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("authorization:",),
         r"(?i:authorization: *(?:bearer|basic|token) +)(?P<value>[\w.~+/=-]{8,})",
     ),
-    (
-        "assigned secret",
-        ("passw", "secret", "token", "key"),
-        r"(?i:[\w-]{0,40}?(?:passw(?:or)?d|secret|token|api[_-]?key|access[_-]?key))(?:\\?[\"'])?(?:=|: *)(?:\\?[\"'])?"
-        r"(?P<value>(?=[A-Za-z_/+.-]*\d)(?=[\d_/+.-]*[A-Za-z])[\w/+.=-]{8,})",
-    ),
 )
 """Forms of keys and tokens, by who gives them out, each with what its lower-cased text must hold somewhere.
 
 The group `value`, where there is one, is the secret. (Scanners for repositories name lines, and some of their
 expressions match words or a prefix alone; here a value is replaced, so its two ends must be right.)
 """
+
+_ASSIGNED_HINTS = ("pass", "secret", "token", "key")
+_ASSIGNED = re.compile(
+    rf"{_START}[\w-]{{0,40}}?"
+    r"(?P<name>passw(?:or)?d|passphrase|(?<=[_-])pass|secret(?:[_-]?key)?|token|api[_-]?key|access[_-]?key)(?:\\?[\"'])?"
+    r"(?P<sign>[ \t]*=>?[ \t]*|: *)"
+    r"(?:(?P<quote>\\?[\"'])(?P<quoted>[^\s\"'\\`<>{}]+)(?=(?P=quote))"
+    # An address behind @ is something of its own.
+    r"|(?P<open>\\?[\"'])?(?P<bare>(?:[\w/+.=!#$%^*?-]|@(?![\w-]+\.\w))+(?<![.?])))",
+    re.IGNORECASE,
+)
+"""What is assigned to a name of a secret, in a configuration, an environment or a program: see `_is_secret`."""
+_ENDS_THERE = re.compile(r"[ \t]*(?:\Z|[\r\n#,;\"'\\}])")
+_NOT = """
+any array base64 basic bcrypt bearer blank bool boolean bytes change_me changeme char correct default disabled dummy
+empty enabled example expired false file files float function hidden incorrect input integer invalid lambda masked md5
+missing none null object optional plain plaintext placeholder prompt redacted removed required sample scram-sha-256
+sha-256 sha1 sha256 sha512 stdin string symbol system true undefined unset utf-8 utf8 value varchar wrong
+"""
+_NOT_SECRET = frozenset(_NOT.split())
+"""Values that say what a secret is to be, or that there is none."""
 
 _GENERIC = """
 admin agent app appuser centos circleci coder codespace debian default dev developer docker ec2-user fedora gitpod guest
@@ -78,6 +93,8 @@ KINDS = ("private key", "token", "e-mail", "address", "card", "telephone", "home
 
 ROUNDS = 4
 
+_NAMES = ("passw", "passphrase", "secret", "token", "key", "your")
+"""Words of which a value is a name or a placeholder."""
 _KEY_BLOCK = re.compile(
     r"-----BEGIN (?P<kind>[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----(?P<value>.*?)(?=-----END (?P=kind)-----|\Z)", re.DOTALL
 )
@@ -196,6 +213,10 @@ class Scrubber:
                 value = match[group]
                 if not value.upper().endswith(_EXAMPLE) and value.strip("*x.$<>{}"):
                     yield match.start(group), match.end(group), self._token(value)
+        for match in _ASSIGNED.finditer(text) if any(hint in small for hint in _ASSIGNED_HINTS) else ():
+            group = "bare" if match["quoted"] is None else "quoted"
+            if not match[group].upper().endswith(_EXAMPLE) and _is_secret(match):
+                yield match.start(group), match.end(group), self._token(match[group])
 
     def _token(self, value: str) -> str:
         """Digits, capitals and small letters as they were; the name before the first sign stays, the end is EXAMPLE."""
@@ -246,9 +267,8 @@ class Scrubber:
                 )
 
     def _cards(self, text: str) -> Iterator[tuple[int, int, str]]:
-        for match in _CARD.finditer(text):
-            digits = [int(sign) for sign in match[0] if sign.isdigit()]
-            if digits[1:6] == [0] * 5 or luhn(digits):
+        for match, digits in _card_numbers(text):
+            if digits[1:6] == [0] * 5:
                 continue
             stream = self._stream("card", "".join(map(str, digits)))
             fresh = [digits[0], *[0] * 5, *(next(stream) % 10 for _ in digits[7:]), 0]
@@ -262,6 +282,8 @@ class Scrubber:
             import phonenumbers
         except ImportError:
             raise SetupError("finding telephone numbers needs phonenumbers; pip install 'worldlm[data]'") from None
+        for card, _ in _card_numbers(text):  # else its digits would be taken for more of the number before it
+            text = f"{text[: card.start()]}{'|' * len(card[0])}{text[card.end() :]}"
         leniency = phonenumbers.Leniency.STRICT_GROUPING
         for match in phonenumbers.PhoneNumberMatcher(text, "US", leniency=leniency):
             raw = match.raw_string
@@ -325,6 +347,45 @@ def scrub_json(value: Any, scrub: Callable[[str], str], depth: int = MAX_DEPTH) 
             keys = {key: key for key in value}
         return {keys[key]: scrub_json(item, scrub, depth - 1) for key, item in value.items()}
     return value
+
+
+def _is_secret(match: re.Match[str]) -> bool:
+    """Whether what is assigned may be a secret, given a match of `_ASSIGNED`.
+
+    What has letters and digits and is long may be one anywhere. Something shorter, or a plain word, is one where it is
+    quoted or follows its `=` at once, but for what a program's text would show there: a type, a name, a call.
+    """
+    name, sign, quoted = match["name"].lower(), match["sign"], match["quoted"] is not None
+    value, after = match["quoted"] or match["bare"], match.string[match.end() : match.end() + 1]
+    if value[0] in "$%*!#^?=@&|(~[" or value.lower() in _NOT_SECRET or len(set(value)) == 1:
+        return False
+    if "://" in value or "..." in value or _EMAIL.fullmatch(value) or re.fullmatch(r"\d+(?:\.\d+)+", value):
+        return False  # a secret within it, or it itself, is found as what it is
+    if not quoted and after and after in "([{<`":
+        return False
+    has_digit = any(each.isdigit() for each in value)
+    if len(value) >= 8 and has_digit and any(each.isalpha() for each in value):
+        return True
+    if name == "token" or len(value) < 4 or match["open"] or any(word in value.lower() for word in _NAMES):
+        return False
+    if quoted or sign == "=":
+        if has_digit:
+            return True
+        if value.istitle() or value.isupper() or "/" in value or re.fullmatch(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+", value):
+            return False
+        return len(value) >= 6 and (quoted or not after or after in " \t\r\n&;\"'\\")
+    return has_digit and sign != ":" and _ENDS_THERE.match(match.string, match.end()) is not None
+
+
+def _card_numbers(text: str) -> Iterator[tuple[re.Match[str], list[int]]]:
+    """The numbers in a text that may be a card's, with their digits, stand-ins among them."""
+    at = 0
+    while match := _CARD.search(text, at):
+        digits = [int(sign) for sign in match[0] if sign.isdigit()]
+        at = match.start() + 1  # the end of a telephone number may look like the begin of a card's
+        if not luhn(digits):
+            at = match.end()
+            yield match, digits
 
 
 def luhn(digits: list[int]) -> int:
