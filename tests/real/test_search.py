@@ -307,7 +307,7 @@ def test_one_shipped_world_needs_no_package() -> None:
     assert COLLECTIONS["python"].package is None
 
 
-BIG = ("search-computing", "search-postgresql", "search-words")
+BIG = ("search-computing", "search-postgresql", "search-python", "search-words")
 """Worlds whose index takes long to build."""
 
 

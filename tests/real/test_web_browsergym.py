@@ -100,7 +100,7 @@ def served(site: web.Site) -> Iterator[str]:
     ("state", "paths"),
     [
         ({"site": "miniwob", "task": "click-test"}, [f"miniwob/{task}.html" for task in TASKS.split()]),
-        ({"site": "django", "app": "bookshop"}, ADMIN.split()),
+        pytest.param({"site": "django", "app": "bookshop"}, ADMIN.split(), marks=pytest.mark.long),
     ],
     ids=["miniwob", "django"],
 )

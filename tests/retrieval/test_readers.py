@@ -240,6 +240,7 @@ def test_other_texts_are_no_dates(text: str) -> None:
     assert parse_date(text) is None
 
 
+@pytest.mark.long
 def test_the_python_library_is_documented_and_names_no_path() -> None:
     found = list(read_python_library("https://docs.example/python/"))
     documents = {item.url: item for item in found if isinstance(item, Document)}

@@ -79,7 +79,7 @@ def check(steps: list[Step]) -> None:
         assert (step.observation is None) == (step.outcome is not Outcome.OK)
 
 
-@pytest.mark.parametrize("domain", ["terminal", "android"])
+@pytest.mark.parametrize("domain", ["terminal", pytest.param("android", marks=pytest.mark.long)])
 async def test_a_text_and_a_gui_domain_step(shared: EmbeddedModel, domain: str) -> None:
     check(await play(shared, *script(domain, 1)))
 
@@ -95,6 +95,7 @@ async def test_every_domain_steps_through_twenty_turns(shared: EmbeddedModel, do
     check(asked)
 
 
+@pytest.mark.long
 async def test_deterministic_mode_agrees_with_itself_and_with_its_own_server(exact: EmbeddedModel) -> None:
     world = World(name="tiny", domain="terminal", initial_state={"files": {"a.txt": "alpha\n"}})
     lines = [get_domain("terminal").from_line(line, world) for line in ("ls", "cat a.txt", "pwd")]

@@ -269,7 +269,7 @@ def test_a_tokenizer_with_more_tokens_than_the_base_is_refused(make_run: MakeRun
     "given",
     [
         {"precision": "bfloat16"},
-        {"batches": {"tokens": 2048, "micro_batches": 2, "packing": "mask"}},
+        pytest.param({"batches": {"tokens": 2048, "micro_batches": 2, "packing": "mask"}}, marks=pytest.mark.long),
     ],
     ids=["bfloat16", "packed"],
 )
@@ -281,6 +281,7 @@ def test_other_shapes_train_as_well(given: dict[str, Any], make_run: MakeRun, tm
     assert all(tensor.dtype == torch.float32 for tensor in adapter.values())
 
 
+@pytest.mark.long
 def test_recomputed_activations_give_the_same_losses(make_run: MakeRun, tmp_path: Path) -> None:
     plain = train_it(make_run(), tmp_path / "plain")
     again = train_it(make_run(checkpointing=True), tmp_path / "again")
