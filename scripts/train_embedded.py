@@ -49,9 +49,8 @@ def work(slices: Slices, data: Path, configs: Path, tests: Sequence[str], limit:
     texts = [Path(name) for name in runs["cpt"].data.replay.texts]
 
     slices.train(files["cpt"], runs["cpt"], slices.path("cpt"))
-    for part, name in (("train", "thinking"), ("validation", "thinking-validation")):
-        source, thinking = data / f"{part}.jsonl", slices.path(f"{name}.jsonl")
-        slices.command(name, ["train", "think", source, thinking, "--programmatic"], [source], [thinking])
+    source, thinking = data / "train.jsonl", slices.path("thinking.jsonl")
+    slices.command("thinking", ["train", "think", source, thinking, "--programmatic"], [source], [thinking])
     slices.train(files["sft"], runs["sft"], slices.path("sft"))
 
     loras = {stage: slices.path(f"{stage}.gguf") for stage in STAGES}
