@@ -186,7 +186,8 @@ def mix_records(
     recipe = read_settings(config, Recipe)
     refuse_existing(output)
     texts = output.with_name(f"{output.name}.documents")
-    with _running(output, workers, ray, work) as execution:
+    written = any(each.documents is not None for each in recipe.sources.values())
+    with _running(output, workers, ray, work, anew=written) as execution:
         made = [texts, *missing_parents(texts)]
         try:
             sources = {name: _source(config.parent, name, each, texts) for name, each in recipe.sources.items()}
@@ -214,18 +215,21 @@ def _steps() -> Any:
 
 
 @contextmanager
-def _running(output: Path, workers: int, ray: bool, work: Path | None) -> Iterator[Any]:
-    """How the step that writes `output` is to be run. What is left of it is told where Ctrl-C ends it."""
+def _running(output: Path, workers: int, ray: bool, work: Path | None, *, anew: bool = False) -> Iterator[Any]:
+    """How the step that writes `output` is to be run. What is left of it is told where Ctrl-C ends it.
+
+    `anew`: the next run begins from its beginning, because what it reads is made for it.
+    """
     from worldlm.data.steps.pipeline import Execution
 
     execution = Execution(workers, "ray" if ray else "local", work)
     folder = execution.folder(output)
 
     def left() -> str:
-        there = folder.is_dir()
-        return (
-            f"what is finished is in {folder}, and the same command goes on from there" if there else "nothing is left"
-        )
+        if not folder.is_dir():
+            return "nothing is left"
+        goes_on = f"what is finished is in {folder}, and the same command goes on from there"
+        return f"the same command begins anew, in {folder} again" if anew else goes_on
 
     with stoppable(left):
         yield execution
