@@ -189,7 +189,7 @@ def results(
         judging_usage=Usage(calls=len(samples), prompt_tokens=1_912_345, completion_tokens=201_000, seconds=811.0),
         wall_seconds={"infer": 44.2, "judge": 61.0},
         bootstrap={"draws": 50, "seed": 0, "resampled": "trajectories within each domain", "level": 0.95},
-        warnings=("3 samples were asked without their oldest turns, which did not fit the context",),
+        warnings=("3 samples asked without the oldest turns, which did not fit the context",),
     )
 
 
@@ -258,7 +258,7 @@ def choices(
         "usage": Usage(calls=112, prompt_tokens=400_321, completion_tokens=10_000, seconds=98.0),
         "wall_seconds": {"judge": 12.5},
         "bootstrap": {"draws": 1000, "seed": 0, "level": 0.95},
-        "warnings": ("4 choices were made on a part of their material, which did not fit the context",),
+        "warnings": ("4 choices made on a part of the material, which did not fit the context",),
     }
     return ChoiceResults.model_validate({**told, **more})
 

@@ -248,7 +248,7 @@ async def test_a_judge_that_never_answers_well_is_counted_and_is_never_a_rate(tm
     results, _ = await turing(tmp_path, mute, 12)
     assert (results.headline.mean, results.overall.rate.mean, results.overall.coverage) == (None, None, 0.0)
     assert results.overall.missing == {"judge_failed": 12}
-    assert results.withheld == "nothing of terminal counts: its 12 samples were not judged"
+    assert results.withheld == "nothing of terminal counts: 12 samples, none judged"
     assert results.positions[0].first_share is None
 
 

@@ -31,7 +31,7 @@ def test_wins_ties_losses_and_the_difference(tmp_path: Path) -> None:
     assert row.difference.mean == pytest.approx(row.second - row.first)
     assert (compared.only_first, compared.only_second, compared.neither) == (0, 1, 0)
     assert compared.better is not None
-    assert any("do not count in both" in warning for warning in compared.warnings)
+    assert any("left out" in warning for warning in compared.warnings)
     back = compare(second, first).overall
     assert (back.wins, back.losses) == (row.losses, row.wins)
     assert back.difference.mean == pytest.approx(-(row.difference.mean or 0))

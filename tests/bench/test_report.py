@@ -222,7 +222,7 @@ def test_rates_positions_and_telling_pairs_of_choices_are_in_the_page(protocol: 
         run.definition,
         "the reply is no choice",
         "400,321",
-        "4 choices were made on a part",
+        "4 choices made on a part",
         "aa77",
     ):
         assert word in html.unescape(page)
@@ -256,7 +256,7 @@ def test_choices_that_nobody_made_have_a_report_too() -> None:
     rate = run.headline.model_copy(update={"mean": None, "low": None, "high": None, "count": 0})
     empty = {
         "headline": rate,
-        "withheld": "nothing of terminal counts: its 24 samples were not judged",
+        "withheld": "nothing of terminal counts: 24 samples, none judged",
         "positions": (run.positions[0].model_copy(update=none),),
         "domains": tuple(each.model_copy(update={"rate": rate}) for each in run.domains),
         "overall": run.overall.model_copy(update={"rate": rate, "planned": 0, "counted": 0}),
@@ -356,8 +356,7 @@ def test_long_texts_are_folded_and_cut_and_what_is_left_out_is_told() -> None:
     huge = "x" * (MAX_WIDTH + 1) + "\n" + "a\nb\n" * 200_000
     made = diff(huge, huge.replace("a", "c"))
     assert (
-        made.cut[0]
-        == f"not shown: {400_002 - MAX_LINES:,} more lines, the ends of 1 lines longer than 2,000 characters"
+        made.cut[0] == f"not shown: {400_002 - MAX_LINES:,} more lines, the ends of 1 line longer than 2,000 characters"
     )
     assert sum(len(block.rows) for block in made.blocks) <= 2 * MAX_LINES
     assert len(report_page([showing(example(huge, real=huge[1:], action=huge))])) < 1_000_000

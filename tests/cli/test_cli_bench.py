@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -261,6 +262,35 @@ def test_bad_input_is_one_line_and_2(tmp_path: Path, cli: Cli, arguments: tuple[
     assert not paths["o"].exists()
 
 
+def test_one_of_anything_is_told_as_one(tmp_path: Path, cli: Cli, chats: ChatServer) -> None:
+    with JsonlWriter(tmp_path / "t.jsonl") as writer:
+        writer.write(session("s", ["a", "b"]))
+    one, other = write(tmp_path / "p.jsonl", [gen(1, "x")]), write(tmp_path / "q.jsonl", [gen(1), gen(2)])
+    run, choices = tmp_path / "run", ("bench", "judge", one, "--repeats", 1, "--protocol")
+    asking = ("-m", spec(chats), "--concurrency", 1)
+    with serving(judging_by(position_biased)) as judge:
+        told = [
+            cli("bench", "build", tmp_path / "t.jsonl", tmp_path / "b", "--per-domain", 1),
+            cli("bench", "run", tmp_path / "b", run, *asking),
+            cli("bench", "run", tmp_path / "b", run, *asking),
+            cli("bench", "report", run / "results.json", "--out", tmp_path / "r.html"),
+            cli(*choices, "turing", tmp_path / "c.jsonl", "--judge", spec(judge)),
+            cli(*choices, "pairwise", tmp_path / "d.jsonl", "--against", other, "--judge", spec(judge)),
+            cli("bench", "score", other, "--out", tmp_path / "q.json"),
+            cli("bench", "score", one, "--out", tmp_path / "p.json"),
+            cli("bench", "compare", tmp_path / "p.json", tmp_path / "q.json"),
+        ]
+    assert [result.code for result in told] == [0] * len(told)
+    write(one, [foreign(1) | {"gen": None}])
+    told += [cli("bench", "score", one), cli("bench", "score", "--public", one)]
+    with serving(lambda body, index: error(401, "no key")) as judge:
+        told += [cli("bench", "judge", other, tmp_path / "e.jsonl", "--judge", spec(judge), "--no-rules")]
+    words = "\n".join(result.out + result.err for result in told)
+    assert not re.findall(r"(?<![\d.,])1 (?!is\b|was\b)[a-z]+s\b", words)
+    for said in ("1 sample (", ": 1 run\n", "1 call, ", "1 pick ", "1 sample, none scored"):
+        assert said in words
+
+
 def test_a_file_judged_elsewhere_is_scored(tmp_path: Path, cli: Cli) -> None:
     path = write(tmp_path / "s.jsonl", [gen(1) | JUDGED, gen(2) | JUDGED])
     result = cli("bench", "score", path, "--json")
@@ -393,7 +423,7 @@ def test_an_audit_is_bounded_says_what_it_stands_on_and_costs_nothing_twice(tmp_
         again = cli(*audit_of(judge, out, "--questions", 2))
         assert (again.code, len(judge.bodies)) == (0, before)
         assert "mcp 2 of 24 questions" in again.err
-        assert f"0 calls, {before} replies were there already" in again.err
+        assert f"0 calls, {before} replies there already" in again.err
         more = cli(*audit_of(judge, out, "--questions", 3, "--json"))  # the same two, and a further one
         assert more.code == 0
         assert before < len(judge.bodies) <= 2 * before

@@ -39,7 +39,7 @@ async def test_a_panel_is_the_mean_of_its_judges_however_many_samples_each_gave(
     assert panel.total == 3  # (1 + 5) / 2, and not (1 + 5 + 5 + 5) / 4
     assert panel.grades == dict.fromkeys(DIMENSIONS, 3)
     assert panel.detail is not None
-    assert panel.detail.startswith("2 of 6 verdicts are missing: no usable verdict")
+    assert panel.detail.startswith("missing 2 of 6 verdicts: no usable verdict")
 
 
 async def test_repeats_are_asked_with_seeds_of_their_own() -> None:

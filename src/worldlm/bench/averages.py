@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from worldlm.bench.results import Estimate, Metric, MetricName, SampleResult, Slice, Table
-from worldlm.core.text import derive_seed
+from worldlm.core.text import derive_seed, number_of
 from worldlm.core.types import DOMAIN_NAMES
 from worldlm.data.content import ContentClass
 
@@ -149,11 +149,11 @@ def _headline(domains: Sequence[_Part], min_coverage: float) -> tuple[Estimate, 
     if worst is None:
         return made, "there is no sample"
     if not worst.slice.counted:
-        return made, f"nothing of {worst.slice.name} counts: its {worst.slice.planned} samples were not scored"
+        return made, f"nothing of {worst.slice.name} counts: {number_of(worst.slice.planned, 'sample')}, none scored"
     if worst.slice.coverage < min_coverage:
         return made, (
             f"the coverage of {worst.slice.name} is {worst.slice.coverage:.1%} ({worst.slice.counted} of "
-            f"{worst.slice.planned} samples), and a headline needs {min_coverage:.1%}"
+            f"{number_of(worst.slice.planned, 'sample')}), and a headline needs {min_coverage:.1%}"
         )
     return made, None
 

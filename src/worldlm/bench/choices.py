@@ -28,7 +28,7 @@ from worldlm.bench.scoring import WORST
 from worldlm.core.errors import InputError
 from worldlm.core.jsonl import describe
 from worldlm.core.outcomes import Outcome
-from worldlm.core.text import digest
+from worldlm.core.text import digest, number_of
 from worldlm.core.types import DOMAIN_NAMES, NO_USAGE, DomainName, Json, Text, Usage, Value
 from worldlm.domains import get_domain
 from worldlm.judge.agreement import wilson
@@ -383,9 +383,9 @@ def _headline(
     made = Estimate(mean=None, count=sum(row.counted for row in rows))
     worst = min(rows, key=lambda row: row.coverage)
     if not worst.counted:
-        return made, f"nothing of {worst.name} counts: its {worst.planned} samples were not judged"
+        return made, f"nothing of {worst.name} counts: {number_of(worst.planned, 'sample')}, none judged"
     if worst.coverage < min_coverage:
-        counts = f"{worst.counted} of {worst.planned} samples"
+        counts = f"{worst.counted} of {number_of(worst.planned, 'sample')}"
         return made, (
             f"the coverage of {worst.name} is {worst.coverage:.1%} ({counts}), and a headline needs {min_coverage:.1%}"
         )
@@ -425,7 +425,7 @@ def _failures(samples: Iterable[SampleChoice], chosen: Mapping[str, Chosen]) -> 
 def _warnings(chosen: Iterable[Chosen], judging: JudgingSettings, infer: InferSettings | None) -> Iterator[str]:
     choices = [choice for each in chosen for choice in each.choices]
     if in_part := sum(choice.outcome.is_ok and choice.first is not None and bool(choice.detail) for choice in choices):
-        yield f"{in_part} choices were made on a part of their material, which did not fit the context"
+        yield f"{number_of(in_part, 'choice')} made on a part of the material, which did not fit the context"
     for judge in judging.judges:
         for model in filter(None, (infer.model if infer else None, judging.against)):
             if same_family(judge, model):

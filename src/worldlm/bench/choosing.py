@@ -18,7 +18,7 @@ from worldlm.bench.samples import Sample
 from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Model
-from worldlm.core.text import digest
+from worldlm.core.text import digest, number_of
 from worldlm.core.types import NO_USAGE, Observation, Usage
 from worldlm.domains import get_domain
 from worldlm.judge.choosing import Choice
@@ -176,7 +176,7 @@ async def _choose(sample: Sample, sides: Sequence[Prediction], choosing: Choosin
 
 def _missing(choices: Sequence[Choice]) -> str | None:
     missing = [choice for choice in choices if not choice.outcome.is_ok]
-    return f"{len(missing)} of {len(choices)} choices are missing: {missing[0].detail}" if missing else None
+    return f"missing {len(missing)} of {number_of(len(choices), 'choice')}: {missing[0].detail}" if missing else None
 
 
 def _record(sample: Sample, chosen: Chosen) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from statistics import fmean
 from worldlm.bench.averages import DRAWS, counted, interval, resample
 from worldlm.bench.results import Estimate, MetricName, Results, SampleResult
 from worldlm.core.errors import InputError
+from worldlm.core.text import number_of
 from worldlm.core.types import DOMAIN_NAMES, Text, Value
 
 TIE = 1e-9
@@ -180,7 +181,7 @@ def _warnings(first: Results, second: Results, alone: Sequence[int]) -> list[str
     if first.benchmark_digest != second.benchmark_digest:
         found.append(f"the benchmarks differ ({first.benchmark} and {second.benchmark}): only shared samples count")
     if left_out := sum(alone):
-        found.append(f"{left_out} samples do not count in both runs and are left out")
+        found.append(f"{number_of(left_out, 'sample')} left out: only what counts in both runs is compared")
     if first.judging.judges != second.judging.judges:
         found.append("the judges differ: a difference may be theirs")
     return found

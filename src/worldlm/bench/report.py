@@ -32,6 +32,7 @@ from worldlm.bench.results import (
 )
 from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
+from worldlm.core.text import number_of
 from worldlm.core.types import DOMAIN_NAMES, Usage
 
 TITLES: dict[MetricName, str] = {
@@ -171,7 +172,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": _number, "percent": _percent, "visible": visible}
+    made.filters |= {"number": _number, "percent": _percent, "visible": visible, "number_of": number_of}
     # Nothing that hides in a name or a message may turn or hide what stands around it.
     made.finalize = lambda value: visible(value) if type(value) is str else value
     return made

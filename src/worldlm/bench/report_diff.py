@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from worldlm.core.text import number_of
+
 MAX_LINES = 400
 """Lines of each text that are shown."""
 MAX_WIDTH = 2000
@@ -82,9 +84,9 @@ def _shown(text: str) -> tuple[list[str], str]:
     kept = [line[:MAX_WIDTH] for line in lines[:MAX_LINES]]
     told = []
     if len(lines) > MAX_LINES:
-        told.append(f"{len(lines) - MAX_LINES:,} more lines")
+        told.append(number_of(len(lines) - MAX_LINES, "more line"))
     if wide := sum(len(line) > MAX_WIDTH for line in lines[:MAX_LINES]):
-        told.append(f"the ends of {wide:,} lines longer than {MAX_WIDTH:,} characters")
+        told.append(f"the ends of {number_of(wide, 'line')} longer than {MAX_WIDTH:,} characters")
     return kept, f"not shown: {', '.join(told)}" if told else ""
 
 

@@ -12,6 +12,7 @@ from worldlm.bench.runs import RunFile
 from worldlm.bench.samples import Sample
 from worldlm.core.errors import WorldlmError
 from worldlm.core.outcomes import Outcome
+from worldlm.core.text import number_of
 from worldlm.core.types import NO_USAGE, Usage
 
 T = TypeVar("T")
@@ -101,7 +102,7 @@ class Watch:
             self._streak += 1
         if self._streak == self._most:
             raise WorldlmError(
-                f"stopped: no answer for {self._streak} {self._what} in a row; the last: "
+                f"stopped: no answer for {number_of(self._streak, self._what)} in a row; the last: "
                 f"{detail or 'no detail given'}; run it again to go on"
             )
 
@@ -177,7 +178,7 @@ async def run_samples(
     """
     todo = [sample for sample in in_order(samples) if not file.is_finished(sample.key, digest_of(sample))]
     report = Report(planned=len(samples), already=len(samples) - len(todo))
-    watch = Watch("samples" if verb == "infer" else "predictions", len(todo), already=report.already)
+    watch = Watch("sample" if verb == "infer" else "prediction", len(todo), already=report.already)
 
     async def isolated(sample: Sample) -> S:
         try:

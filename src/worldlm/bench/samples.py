@@ -10,7 +10,7 @@ from typing import Any
 
 from worldlm.core.errors import ActionError, InputError, user_path
 from worldlm.core.jsonl import COMPRESSED, iter_jsonl
-from worldlm.core.text import canonical_json, digest
+from worldlm.core.text import canonical_json, digest, number_of
 from worldlm.core.types import DomainName, Message, Observation, Text, ToolCall, Trajectory, Turn, Value, World
 from worldlm.data.content import ContentClass
 from worldlm.data.formats import Reading, RecordError
@@ -97,7 +97,7 @@ def parse_record(value: Any, place: str = "") -> Sample:
     named = f"sample {public.task}/{public.id}: "
     count, total = len(public.prompt), public.total_turns if public.total_turns is not None else len(public.prompt)
     if total < count:
-        raise RecordError(f"{named}total_turns: {total}, and prompt has {count} turns")
+        raise RecordError(f"{named}total_turns: {total}, and prompt has {number_of(count, 'turn')}")
     extras = public.worldlm or Extra()
     if extras.world and extras.world.domain != public.domain:
         raise RecordError(f"{named}{OURS}.world.domain: {extras.world.domain!r}, and task is {public.task!r}")

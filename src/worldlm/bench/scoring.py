@@ -22,6 +22,7 @@ from worldlm.bench.runs import NOT_THERE, Manifest, Planned, last_samples, read_
 from worldlm.bench.samples import Sample, benchmark_digest
 from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
+from worldlm.core.text import number_of
 from worldlm.core.types import NO_USAGE
 from worldlm.domains import get_domain
 from worldlm.judge.blend import SHARE, blend
@@ -293,9 +294,11 @@ def _warnings(collected: _Collected, manifest: Manifest | None) -> Iterator[str]
     if manifest is None:
         yield "there is no manifest beside the file: samples that were planned and never asked cannot be counted"
     if collected.shortened:
-        yield f"{collected.shortened} samples were asked without their oldest turns, which did not fit the context"
+        shortened = number_of(collected.shortened, "sample")
+        yield f"{shortened} asked without the oldest turns, which did not fit the context"
     if collected.in_part:
-        yield f"{collected.in_part} predictions were judged on a part of their material, which did not fit the context"
+        in_part = number_of(collected.in_part, "prediction")
+        yield f"{in_part} judged on a part of the material, which did not fit the context"
     infer, judging = (manifest.infer, manifest.judging) if manifest else (None, None)
     for judge in judging.judges if judging and infer else ():
         if infer and same_family(judge, infer.model):

@@ -47,6 +47,7 @@ from worldlm.cli.signals import run as run_async
 from worldlm.core.errors import InputError, WorldlmError, nearest
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Environment, Model
+from worldlm.core.text import number_of
 from worldlm.core.types import DOMAIN_NAMES, Profile, Trajectory, World
 from worldlm.data import LossReport, ReadOptions, import_trajectories
 from worldlm.domains import get_domain
@@ -153,7 +154,7 @@ def build_command(
         return
     for domain, cells in report.cells.items():
         spread = ", ".join(f"{name} {count}" for name, count in sorted(cells.items()))
-        show(f"{output / f'{domain}_test.jsonl'}: {report.samples[domain]} samples ({spread})")
+        show(f"{output / f'{domain}_test.jsonl'}: {number_of(report.samples[domain], 'sample')} ({spread})")
     if report.left_out:
         note("turns left out: " + ", ".join(f"{why} {count}" for why, count in report.left_out.most_common()))
 
@@ -454,7 +455,9 @@ def _raise_if_unusable(path: Path, report: Report) -> None:
     if report.outcomes and not set(report.outcomes) - {Outcome.JUDGE_FAILED.value}:
         details = (judgement.detail for judgement in map(read_judgement, last_samples(path)) if judgement is not None)
         why = next((detail for detail in details if detail), "no reason is given")
-        raise WorldlmError(f"{path}: none of {report.outcomes.total()} verdicts can be used; the first: {why}")
+        raise WorldlmError(
+            f"{path}: none of {number_of(report.outcomes.total(), 'verdict')} can be used; the first: {why}"
+        )
 
 
 def _raise_if_withheld(why: str | None, by: str) -> None:
@@ -477,7 +480,7 @@ def report_command(
 ) -> None:
     """Write one self-contained HTML page of one run, or of several beside each other: scores and choices."""
     _write_report([read_any_results(source) for source in sources], output)
-    show(f"{output}: {len(sources)} {'run' if len(sources) == 1 else 'runs'}")
+    show(f"{output}: {number_of(len(sources), 'run')}")
 
 
 def _write_report(results: Sequence[Results | ChoiceResults], output: Path) -> None:

@@ -21,7 +21,7 @@ from worldlm.cli.console import note, progress, show, show_json, show_rows
 from worldlm.cli.signals import run as run_async
 from worldlm.core.errors import InputError, WorldlmError
 from worldlm.core.protocols import Model
-from worldlm.core.text import derive_seed
+from worldlm.core.text import derive_seed, number_of
 from worldlm.core.types import Sampling
 from worldlm.domains import DOMAINS, get_domain
 from worldlm.judge.audit import AuditReport
@@ -275,7 +275,8 @@ def audit(
         show(finding)
     kept = sum(model.hits for model in models if isinstance(model, CachedModel))
     calls = sum(audited.usage.calls for audited in report.judges)
-    note(f"{out}; {calls} calls, {kept} replies were there already, in {replies} (delete it to ask anew)")
+    told = f"{number_of(calls, 'call')}, {number_of(kept, 'reply', 'replies')} there already"
+    note(f"{out}; {told}, in {replies} (delete it to ask anew)")
 
 
 def _selected(domains: Sequence[str], questions: int, seed: int) -> tuple[list[CalibrationItem], str]:

@@ -10,17 +10,18 @@ from worldlm.bench.public import PublicMean, PublicScores
 from worldlm.bench.results import Estimate, Failure, Results, Slice, Table
 from worldlm.bench.running import Report
 from worldlm.cli.console import note, show, show_json, show_rows
+from worldlm.core.text import number_of
 
 
 def asked(report: Report) -> str:
     """How asking went, in one line."""
     counts = ", ".join(f"{name} {count}" for name, count in sorted(report.outcomes.items())) or "nothing to do"
-    there = f"; {report.already} were there already" if report.already else ""
+    there = f"; {report.already} there already" if report.already else ""
     usage = report.usage
     return (
         f"{report.outcomes.total()} of {report.planned} in {report.seconds:.1f} s ({counts}{there}); "
-        f"{usage.calls} calls, {usage.completion_tokens} tokens after {usage.prompt_tokens} of prompts "
-        f"({usage.cached_tokens} cached)"
+        f"{number_of(usage.calls, 'call')}, {number_of(usage.completion_tokens, 'token')} after "
+        f"{usage.prompt_tokens:,} of prompts ({usage.cached_tokens:,} cached)"
     )
 
 
@@ -182,7 +183,8 @@ def _position(position: Position) -> str:
     if position.first_share is None or position.low is None or position.high is None:
         return f"{position.judge}: no pick; shown first: {shown}"
     bias = "goes by position" if position.biased else "no bias by position is seen"
+    picks = number_of(position.picks, "pick")
     return (
-        f"{position.judge}: {position.first_share:.1%} of {position.picks} picks fell on what was shown first "
+        f"{position.judge}: {position.first_share:.1%} of {picks} fell on what was shown first "
         f"({position.low:.1%}–{position.high:.1%}): {bias}; shown first: {shown}"
     )

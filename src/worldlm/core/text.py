@@ -66,6 +66,11 @@ def estimate_tokens(text: str) -> int:
     return len(text.encode("utf-8", "replace")) // 3 + 1
 
 
+def number_of(count: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 run`, `2 runs`. `plural`: where it takes more than an s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def canonical_json(value: Any) -> str:
     """One spelling for one value: keys sorted, no spaces, text unescaped. NaN and infinity are refused."""
     return json.dumps(clean_json(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -10,6 +10,7 @@ from pydantic import Field
 from worldlm.core.errors import InputError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Model
+from worldlm.core.text import number_of
 from worldlm.core.types import NO_USAGE, Usage, Value
 from worldlm.judge.agreement import spearman, weighted_kappa
 from worldlm.judge.question import Question
@@ -43,7 +44,9 @@ class Panel(Value):
     def detail(self) -> str | None:
         """How many verdicts are missing, and the first reason; None when none is."""
         missing = [verdict for verdict in self.verdicts if verdict.score is None]
-        return f"{len(missing)} of {len(self.verdicts)} verdicts are missing: {missing[0].detail}" if missing else None
+        if not missing:
+            return None
+        return f"missing {len(missing)} of {number_of(len(self.verdicts), 'verdict')}: {missing[0].detail}"
 
     @property
     def grades(self) -> dict[Dimension, float] | None:
