@@ -186,10 +186,24 @@ async def test_what_the_other_run_lacks_is_missing_and_never_a_win(tmp_path: Pat
         await choose(source, tmp_path / "c.jsonl", [served(server)], against=against)
     results = count_choices(tmp_path / "c.jsonl", min_coverage=0.0)
     assert (results.overall.won, results.overall.counted, results.overall.planned) == (1, 1, 3)
-    assert [(each.id, each.detail) for each in results.failures] == [
-        ("terminal/1", "the file holds no reply"),
-        ("terminal/2", "o.jsonl has no prediction of it"),
-    ]
+    assert results.overall.missing == {"infrastructure_failed": 1, "not_in_other": 1}
+    assert [each.outcome for each in results.samples] == ["ok", "infrastructure_failed", "not_in_other"]
+    assert [(each.id, each.detail) for each in results.failures] == [("terminal/1", "the file holds no reply")]
+    assert "1 sample not judged, which lowers the coverage: not predicted by o.jsonl" in results.warnings
+    assert ChoiceResults.model_validate_json(results.model_dump_json()) == results
+
+
+async def test_what_the_other_run_has_by_now_is_judged_by_a_rerun(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "p.jsonl", [gen(0), gen(1)]), tmp_path / "c.jsonl"
+    with serving(on_a_server(honest)) as server:
+        for others, outcomes, missing in (
+            ([wrong(0)], {"ok": 1}, {"not_in_other": 1}),
+            ([wrong(0), wrong(1)], {"ok": 1}, {}),
+            ([wrong(0)], {}, {"not_in_other": 1}),
+        ):
+            report = await choose(source, out, [served(server)], against=write(tmp_path / "o.jsonl", others))
+            assert report.outcomes == outcomes
+            assert count_choices(out).overall.missing == missing
 
 
 def test_files_that_do_not_belong_together_are_refused_before_any_call(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from tests.bench.kit import foreign, lines, own, perfect, screen, session, write
+from tests.bench.report_kit import results
 from tests.bench.test_choosing import knowing
 from tests.bench.test_judging import JUDGED, gen, honest
 from tests.cli.cli_kit import Cli
 from tests.judge.judges import honest as honest_judge
 from tests.judge.judges import is_choice, position_biased
 from tests.models.chat_server import Answer, ChatServer, chat, error, serving
-from worldlm.bench.results import read_results
+from worldlm.bench.results import read_results, write_results
 from worldlm.core.jsonl import JsonlWriter
 from worldlm.judge.verdicts import CHOICE_FORMAT, SCORES_FORMAT
 
@@ -97,7 +98,7 @@ def test_the_results_of_another_benchmark_are_not_replaced(tmp_path: Path, cli: 
     before, asked = (out / "results.json").read_bytes(), len(chats.bodies)
     refused = cli("bench", "run", second, out, *asking)
     assert refused.code == 2
-    assert f"is of another benchmark ({first}, and none of its samples is asked of {second})" in refused.error
+    assert f"it holds 4 samples of {first}, and none of them is among the 4 of {second}; name another" in refused.error
     assert ((out / "results.json").read_bytes(), len(chats.bodies)) == (before, asked)
     both = tmp_path / "both"  # holds the first: the same benchmark, and more of it
     both.mkdir()
@@ -105,6 +106,84 @@ def test_the_results_of_another_benchmark_are_not_replaced(tmp_path: Path, cli: 
         records = [json.loads(line) for line in file.read_text().splitlines()]
         write(both / file.name, [{**record, "task": f"{file.stem}/{record['task']}"} for record in records])
     assert cli("bench", "run", both, out, *asking).code == 2, "tasks of other names are other samples"
+
+
+@pytest.mark.parametrize("held", ["predictions.run.json", "scores.run.json", "results.json"])
+@pytest.mark.parametrize("same_name", [True, False], ids=["other samples", "another file"])
+def test_whatever_a_folder_holds_of_another_benchmark_is_left_alone(
+    tmp_path: Path, cli: Cli, chats: ChatServer, held: str, same_name: bool
+) -> None:
+    benchmark, out, asking = tmp_path / "b.jsonl", tmp_path / "run", ("-m", spec(chats))
+    assert cli("bench", "run", write(benchmark, [foreign(number) for number in range(3)]), out, *asking).code == 0
+    for file in out.iterdir():
+        if file.name != held:
+            file.unlink()
+    before, asked = (out / held).read_bytes(), len(chats.bodies)
+    other = benchmark if same_name else tmp_path / "c.jsonl"
+    write(other, [foreign(number, run=number + 10) for number in range(4)])
+    refused = cli("bench", "run", other, out, *asking)
+    assert refused.code == 2
+    assert f"it holds 3 samples of {benchmark}, and none of them is among the 4 of {other}" in refused.error
+    assert "name another folder" in refused.error
+    assert ((out / held).read_bytes(), len(chats.bodies), [file.name for file in out.iterdir()]) == (
+        before,
+        asked,
+        [held],
+    )
+
+
+def test_a_part_of_a_benchmark_more_of_it_and_a_mended_one_go_on(tmp_path: Path, cli: Cli, chats: ChatServer) -> None:
+    records = [foreign(number, task=task) for task in ("terminal", "held/terminal") for number in range(3)]
+    records += [foreign(9, task="os")]
+    benchmark, out = write(tmp_path / "b.jsonl", records), tmp_path / "run"
+    mended = [*records[:-1], records[-1] | {"system_str": "Another."}]
+    for which, more, asked in (
+        (records, ("--limit", 1), 2),
+        (records, ("--domain", "os"), 0),
+        (records, ("--id", "terminal/2"), 1),
+        (records, (), 4),
+        (mended, ("--limit", 1), 1),
+        ([*mended, foreign(7)], (), 1),
+    ):
+        before = len(chats.bodies)
+        write(benchmark, which)
+        result = cli("bench", "run", benchmark, out, "-m", spec(chats), *more)
+        assert (result.code, len(chats.bodies) - before) == (0, asked), result.err
+    moved = benchmark.rename(tmp_path / "moved.jsonl")
+    assert cli("bench", "run", moved, out, "-m", spec(chats)).code == 0
+
+
+def test_every_verb_leaves_the_files_of_another_benchmark_alone(tmp_path: Path, cli: Cli, chats: ChatServer) -> None:
+    one = write(tmp_path / "p.jsonl", [gen(1), gen(2)])
+    other = write(tmp_path / "q.jsonl", [foreign(n, run=n + 10) | {"gen": screen("x")} for n in (1, 2)])
+    with serving(judging_by(position_biased)) as judge:
+        turing = ("--protocol", "turing", "--judge", spec(judge))
+        for verb, first, second in (
+            ("infer", (one, tmp_path / "i.jsonl", "-m", spec(chats)), (other, tmp_path / "i.jsonl", "-m", spec(chats))),
+            ("judge", (one, tmp_path / "s.jsonl"), (other, tmp_path / "s.jsonl")),
+            ("judge", (one, tmp_path / "t.jsonl", *turing), (other, tmp_path / "t.jsonl", *turing)),
+            ("score", (one, "--out", tmp_path / "r.json"), (other, "--out", tmp_path / "r.json")),
+            (
+                "judge",
+                (one, tmp_path / "u.jsonl", *turing, "--out", tmp_path / "u.json"),
+                (other, tmp_path / "v.jsonl", *turing, "--out", tmp_path / "u.json"),
+            ),
+        ):
+            assert cli("bench", verb, *first).code == 0
+            before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+            asked = len(chats.bodies) + len(judge.bodies)
+            refused = cli("bench", verb, *second)
+            assert refused.code == 2
+            assert "is of another benchmark: it holds 2 samples of " in refused.err
+            assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+            assert len(chats.bodies) + len(judge.bodies) == asked
+            assert cli("bench", verb, *first).code == 0
+        nowhere = cli("bench", "judge", one, tmp_path / "w.jsonl", *turing, "--out", one / "w.json")
+        assert (nowhere.code, len(judge.bodies)) == (2, asked - len(chats.bodies))
+        assert f"{one} is a file and no folder; name another place" in nowhere.err
+    kept = write(tmp_path / "notes.json", [{"mine": 1}])
+    assert "no result of a benchmark; name another place" in cli("bench", "score", one, "--out", kept).error
+    assert lines(kept) == [{"mine": 1}]
 
 
 def test_a_run_that_is_killed_half_way_loses_nothing_and_does_nothing_twice(
@@ -225,6 +304,11 @@ def test_prompts_and_sessions(tmp_path: Path, cli: Cli, chats: ChatServer) -> No
         (("judge", "{e}", "{o}"), "holds no prediction; `worldlm bench infer` makes some"),
         (("report", "{p}/o.json"), "name a file of results"),
         (("report", "{e}"), "make it again with one of them"),
+        (("compare", "{e}", "{e}"), "make it again with one of them"),
+        (("compare", "{p}/o.json", "{p}"), "name a file of results"),
+        (("score", "{p}", "--out", "{p}/o.json"), "p.jsonl is a file and no folder; name another place"),
+        (("score", "{p}", "--out", "{f}"), "is a folder and no file; name another place"),
+        (("report", "{r}", "--out", "{p}/o.html"), "p.jsonl is a file and no folder; name another place"),
         (("judge", "{p}"), "file for the scores"),
         (("judge", "{p}", "{p}"), "a file of their own"),
         (("judge", "{b}", "{o}"), "has no 'gen'"),
@@ -254,8 +338,11 @@ def test_bad_input_is_one_line_and_2(tmp_path: Path, cli: Cli, arguments: tuple[
         "p": write(tmp_path / "p.jsonl", [gen(1)]),
         "q": write(tmp_path / "q.jsonl", [gen(2)]),
         "e": write(tmp_path / "e.jsonl", []),
+        "f": tmp_path,
+        "r": tmp_path / "r.json",
         "o": tmp_path / "o.jsonl",
     }
+    write_results(results(), paths["r"])
     result = cli("bench", *(each.format(**paths) for each in arguments))
     assert result.code == 2
     assert words in result.error
@@ -355,6 +442,8 @@ def test_a_turing_test_and_a_comparison_by_command(tmp_path: Path, cli: Cli) -> 
         pairwise = ("bench", "judge", wrong, tmp_path / "few.out.jsonl", "--protocol", "pairwise", "--against", few)
         told_before = cli(*pairwise, "--judge", spec(judge), "--json")
         assert f"{few} has no prediction of 4 of 6 samples" in told_before.err
+        assert told_before.json["outcomes"] == {"ok": 2}
+        assert told_before.json["results"]["overall"]["missing"] == {"not_in_other": 4}
         assert len(judge.bodies) == 2
     lines = cli("bench", "report", tmp_path / "c.jsonl", "--out", page)
     assert (lines.code, page.read_text()) == (2, told)

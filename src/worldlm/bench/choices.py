@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -20,13 +20,14 @@ from worldlm.bench.results import (
     InferSettings,
     JudgingSettings,
     Results,
+    SampleResult,
     write_whole,
 )
-from worldlm.bench.runs import NOT_THERE, Planned, last_samples, read_manifest
+from worldlm.bench.runs import NOT_THERE, Planned, check_benchmark, last_samples, read_manifest
 from worldlm.bench.samples import Sample
 from worldlm.bench.scoring import WORST
 from worldlm.core.errors import InputError
-from worldlm.core.jsonl import describe
+from worldlm.core.jsonl import describe, obstacle
 from worldlm.core.outcomes import Outcome
 from worldlm.core.text import digest, number_of
 from worldlm.core.types import DOMAIN_NAMES, NO_USAGE, DomainName, Json, Text, Usage, Value
@@ -48,6 +49,10 @@ DEFINITIONS: dict[ChoiceProtocol, str] = {
 }
 
 
+NOT_IN_OTHER: Final = "not_in_other"
+"""In place of an outcome: the run that is compared with has no prediction of the sample, so nobody was asked."""
+
+
 class ChoiceRow(Value):
     """The samples of one domain, or all."""
 
@@ -62,7 +67,7 @@ class ChoiceRow(Value):
     by_rule: int
     """Of the choices: those that needed no judge (a prediction that failed, two equal texts)."""
     missing: dict[str, int]
-    """Samples that do not count, by outcome."""
+    """Samples that do not count, by outcome, `not_in_other` among them."""
     rate: Estimate
     """In percent, over the counted samples: `ChoiceResults.definition`."""
 
@@ -98,7 +103,7 @@ class SampleChoice(Value):
     trajectory: Text
     value: float | None
     """0–1: the mean over judges of each one's choices (won 1, tie 0.5, lost 0); None where it does not count."""
-    outcome: Outcome
+    outcome: Outcome | Literal["not_in_other"]
     first: tuple[Text | None, ...] = ()
     """What was shown first, choice by choice; None where no judge was asked."""
     chosen: tuple[Text | None, ...] = ()
@@ -193,9 +198,10 @@ def count_choices(
     if manifest is None or judging is None or judging.protocol == "rubric":
         raise InputError(f"{path} holds no choices of `bench judge --protocol`, or its manifest is missing")
     found = {sample.key: (sample, chosen) for sample, chosen in _lines(path)}
-    chosen = {planned.id: _of(planned, found) for planned in manifest.planned}
+    lacking = set(manifest.lacking).intersection(planned.id for planned in manifest.planned)
+    chosen = {planned.id: _of(planned, found) for planned in manifest.planned if planned.id not in lacking}
     counted = COUNTED[judging.protocol]
-    samples = [_sample(planned, chosen[planned.id], counted) for planned in manifest.planned]
+    samples = [_sample(planned, chosen.get(planned.id), counted) for planned in manifest.planned]
     names = [each for each in DOMAIN_NAMES if any(sample.domain == each for sample in samples)]
     drawn: list[list[float]] = []
     rows = []
@@ -223,11 +229,11 @@ def count_choices(
         telling=tuple(
             _pair(sample, *found[sample.id]) for each in names for sample in _telling(each, samples, telling)
         ),
-        failures=tuple(_failures(samples, chosen)),
+        failures=tuple(_failures(manifest.planned, chosen)),
         usage=sum((each.usage for each in chosen.values()), NO_USAGE),
         wall_seconds=manifest.wall_seconds,
         bootstrap={"draws": draws, "seed": seed, "level": LEVEL, "resampled": "trajectories within each domain"},
-        warnings=tuple(_warnings(chosen.values(), judging, infer)),
+        warnings=tuple(_warnings(chosen.values(), len(lacking), judging, infer)),
     )
 
 
@@ -248,6 +254,20 @@ def read_any_results(path: Path) -> Results | ChoiceResults:
         ) from error
 
 
+def check_results(path: Path, benchmark: str, samples: Iterable[Planned | SampleResult | SampleChoice]) -> None:
+    """Raises InputError where no result can be written, or where what stands there is none of this benchmark."""
+    if why := obstacle(path):
+        raise InputError(f"cannot write {path}: {why}")
+    if not path.is_file() or not path.stat().st_size:
+        return
+    try:
+        held = read_any_results(path)
+    except InputError as error:
+        raise InputError(f"{path} is there already, and no result of a benchmark; name another place") from error
+    before = {sample.id: sample.trajectory for sample in held.samples}
+    check_benchmark(path, held.benchmark, before, benchmark, {sample.id: sample.trajectory for sample in samples})
+
+
 def write_choice_results(results: ChoiceResults, path: Path) -> None:
     """Write a result file, whole or not at all. Raises WorldlmError when it cannot be kept."""
     write_whole(results, path)
@@ -266,15 +286,17 @@ def _of(planned: Planned, found: Mapping[str, tuple[Sample, Chosen]]) -> Chosen:
     return chosen
 
 
-def _sample(planned: Planned, chosen: Chosen, counted: str) -> SampleChoice:
+def _sample(planned: Planned, chosen: Chosen | None, counted: str) -> SampleChoice:
+    """A sample in the results; `chosen` is None where the other run lacks it."""
+    choices = chosen.choices if chosen else ()
     return SampleChoice(
         id=planned.id,
         domain=planned.domain,
         trajectory=planned.trajectory,
-        value=_value(chosen, counted),
-        outcome=chosen.outcome,
-        first=tuple(choice.first for choice in chosen.choices),
-        chosen=tuple(choice.chosen for choice in chosen.choices),
+        value=_value(chosen, counted) if chosen else None,
+        outcome=chosen.outcome if chosen else NOT_IN_OTHER,
+        first=tuple(choice.first for choice in choices),
+        chosen=tuple(choice.chosen for choice in choices),
     )
 
 
@@ -354,7 +376,7 @@ def _row(
         tied=choices.tied,
         lost=choices.lost,
         by_rule=sum(choice.first is None for choice in made),
-        missing=dict(Counter(sample.outcome.value for sample in samples if sample.value is None)),
+        missing=dict(Counter(str(sample.outcome) for sample in samples if sample.value is None)),
         rate=_rate([value for _, value in valued], drawn, len(sums)),
     )
     return counts, drawn
@@ -412,17 +434,22 @@ def _position(judge: str, chosen: Iterable[Chosen], counted: str) -> Position:
     )
 
 
-def _failures(samples: Iterable[SampleChoice], chosen: Mapping[str, Chosen]) -> Iterator[Failure]:
-    for sample in samples:
-        made = chosen[sample.id]
-        if not made.outcome.is_ok:
+def _failures(planned: Iterable[Planned], chosen: Mapping[str, Chosen]) -> Iterator[Failure]:
+    for sample in planned:
+        made = chosen.get(sample.id)
+        if made is not None and not made.outcome.is_ok:
             judged = made.choices and not made.outcome.is_models_fault
             stage: Literal["predict", "choice"] = "choice" if judged else "predict"
             detail = made.detail or ""
             yield Failure(id=sample.id, domain=sample.domain, stage=stage, outcome=made.outcome, detail=detail)
 
 
-def _warnings(chosen: Iterable[Chosen], judging: JudgingSettings, infer: InferSettings | None) -> Iterator[str]:
+def _warnings(
+    chosen: Iterable[Chosen], lacking: int, judging: JudgingSettings, infer: InferSettings | None
+) -> Iterator[str]:
+    if lacking:
+        told = number_of(lacking, "sample")
+        yield f"{told} not judged, which lowers the coverage: not predicted by {judging.against}"
     choices = [choice for each in chosen for choice in each.choices]
     if in_part := sum(choice.outcome.is_ok and choice.first is not None and bool(choice.detail) for choice in choices):
         yield f"{number_of(in_part, 'choice')} made on a part of the material, which did not fit the context"

@@ -16,7 +16,6 @@ from worldlm.bench.running import Report, run_samples
 from worldlm.bench.runs import RunFile, line_done, with_ours
 from worldlm.bench.samples import Sample
 from worldlm.core.errors import InputError
-from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Model
 from worldlm.core.text import digest, number_of
 from worldlm.core.types import NO_USAGE, Observation, Usage
@@ -110,21 +109,19 @@ async def choose_all(
 ) -> Report:
     """Judge every prediction that `file` does not hold as judged, `concurrency` at a time; each is one flushed line.
 
-    `others`: of a pairwise comparison, by sample (`pair_up`). A model's failure loses without a judge; what else is
-    missing keeps its outcome. Raises WorldlmError as `bench.judging.judge_all` does.
+    `others`: of a pairwise comparison, by sample (`pair_up`); samples that it lacks are left out, and noted in the
+    manifest. A model's failure loses without a judge; what else is missing keeps its outcome. Raises WorldlmError as
+    `bench.judging.judge_all` does.
     """
     if (others is not None) != (choosing.protocol == "pairwise"):
         raise InputError("a pairwise comparison, and nothing else, needs another run's predictions")
     by_key = {sample.key: prediction for sample, prediction in judged}
-    missing = Prediction(
-        digest="",
-        outcome=Outcome.INFRASTRUCTURE_FAILED,
-        detail=f"{choosing.against or 'the other run'} has no prediction of it",
-    )
+    if others is not None:
+        file.leave_out([key for key in by_key if key not in others])
 
     def sides(sample: Sample) -> tuple[Prediction, ...]:
         mine = by_key[sample.key]
-        return (mine,) if others is None else (mine, others.get(sample.key, missing))
+        return (mine,) if others is None else (mine, others[sample.key])
 
     def digest_of(sample: Sample) -> str:
         return digest(*(prediction_digest(sample, side) for side in sides(sample)))[:16]
@@ -146,7 +143,7 @@ async def choose_all(
         return made.model_copy(update={"choices": tuple(choices), "outcome": outcome, "detail": detail})
 
     return await run_samples(
-        [sample for sample, _ in judged],
+        [sample for sample, _ in judged if others is None or sample.key in others],
         file,
         Chosen,
         verb="judge",

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worldlm.core.errors import InputError, WorldlmError
-from worldlm.core.jsonl import describe
+from worldlm.core.jsonl import describe, obstacle
 from worldlm.core.outcomes import Outcome
 from worldlm.core.types import NO_USAGE, DomainName, Json, Sampling, Text, Usage, Value
 
@@ -246,9 +246,12 @@ def read_results(path: Path) -> Results:
     try:
         return Results.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InputError(f"cannot read {path}: {error.strerror or error}; name a file of results") from error
     except ValidationError as error:
-        raise InputError(f"{path} is no result of `worldlm bench score`: {describe(error)}") from error
+        raise InputError(
+            f"{path} is no result of `worldlm bench score --out` or `bench run`: {describe(error)}; make it again with "
+            "one of them"
+        ) from error
 
 
 def write_results(results: Results, path: Path) -> None:
@@ -262,7 +265,12 @@ def write_whole(value: BaseModel, path: Path) -> None:
 
 
 def write_text_whole(text: str, path: Path) -> None:
-    """Write a text file, whole or not at all. Raises WorldlmError when it cannot be kept."""
+    """Write a text file, whole or not at all.
+
+    Raises InputError where none can be, and WorldlmError when it cannot be kept.
+    """
+    if why := obstacle(path):
+        raise InputError(f"cannot write {path}: {why}")
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

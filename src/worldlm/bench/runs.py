@@ -5,7 +5,7 @@ to be asked, so that one that never came out is missed. A line is finished for a
 are the same; how many ran at once is no part of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -17,7 +17,7 @@ from worldlm.bench.samples import OURS, Sample, parse_record, read_lines
 from worldlm.core.errors import InputError
 from worldlm.core.jsonl import JsonlWriter, describe
 from worldlm.core.outcomes import Outcome
-from worldlm.core.text import canonical_json, digest
+from worldlm.core.text import canonical_json, digest, number_of
 from worldlm.core.types import DomainName, Text, Value
 from worldlm.data.formats import RecordError
 
@@ -65,6 +65,8 @@ class Manifest(Value):
     """None where the predictions are somebody else's."""
     judging: JudgingSettings | None = None
     planned: tuple[Planned, ...]
+    lacking: tuple[Text, ...] = ()
+    """Of a pairwise comparison: samples of which the other run has no prediction. Nobody is asked about them."""
     wall_seconds: dict[str, float] = Field(default_factory=dict)
     """By verb; all its runs together."""
 
@@ -118,6 +120,27 @@ def read_manifest(path: Path) -> Manifest | None:
         raise InputError(f"{beside} is no manifest of a run: {describe(error)}; mend or remove it") from error
 
 
+def check_plan(path: Path, benchmark: str, planned: Sequence[Planned]) -> None:
+    """Raises InputError where a file of lines is of another benchmark, by its manifest."""
+    if (earlier := read_manifest(path)) is not None:
+        before = {each.id: each.digest for each in earlier.planned}
+        check_benchmark(path, earlier.benchmark, before, benchmark, {each.id: each.digest for each in planned})
+
+
+def check_benchmark(path: Path, held: str, before: Mapping[str, str], benchmark: str, now: Mapping[str, str]) -> None:
+    """Raises InputError where what a file holds (`before`: by sample, what identifies it) is of another benchmark.
+
+    A part of the same benchmark, more of it, and one that was mended in part go on in the file. So does another choice
+    of its samples: of one source, none of whose samples is a changed one.
+    """
+    if not before or before.items() & now.items() or (held == benchmark and before.keys().isdisjoint(now)):
+        return
+    raise InputError(
+        f"{path} is of another benchmark: it holds {number_of(len(before), 'sample')} of {held}, and none of them is "
+        f"among the {len(now)} of {benchmark}; name another folder or file, so that its results stay"
+    )
+
+
 class RunFile:
     """A file of lines, being written: what it holds already, and one flushed line for each further sample.
 
@@ -134,8 +157,8 @@ class RunFile:
         self._writer = JsonlWriter(path)  # first: it mends the end of the file
         try:
             earlier = read_manifest(path)
+            check_plan(path, manifest.benchmark, manifest.planned)
             self._check(settings, earlier)
-            self._check_benchmark(manifest, earlier)
             self._finished = self._read(retry_failed=retry_failed)
             self._spent = dict(earlier.wall_seconds) if earlier else {}
             self.manifest = manifest.model_copy(update={"wall_seconds": {**manifest.wall_seconds, **self._spent}})
@@ -160,8 +183,14 @@ class RunFile:
 
     def add_seconds(self, verb: str, seconds: float) -> None:
         """Say in the manifest how long this run took."""
-        total = {**self.manifest.wall_seconds, verb: self._spent.get(verb, 0.0) + seconds}
-        self.manifest = self.manifest.model_copy(update={"wall_seconds": total})
+        self._tell(wall_seconds={**self.manifest.wall_seconds, verb: self._spent.get(verb, 0.0) + seconds})
+
+    def leave_out(self, lacking: Sequence[str]) -> None:
+        """Say in the manifest which samples the other run lacks."""
+        self._tell(lacking=tuple(lacking))
+
+    def _tell(self, **told: Any) -> None:
+        self.manifest = self.manifest.model_copy(update=told)
         write_whole(self.manifest, manifest_path(self.path))
 
     def close(self) -> None:
@@ -186,17 +215,6 @@ class RunFile:
             f"{self.path} was made with other settings ({key}: {old.get(key)!r} there, {new[key]!r} now); "
             "choose another file, or the same settings"
         )
-
-    def _check_benchmark(self, manifest: Manifest, earlier: Manifest | None) -> None:
-        """A part of the same benchmark, more of it, or one that was mended, goes on in the file; another does not."""
-        if earlier is None or earlier.benchmark == manifest.benchmark:
-            return
-        before = {planned.digest for planned in earlier.planned}
-        if before and before.isdisjoint(planned.digest for planned in manifest.planned):
-            raise InputError(
-                f"{self.path} is of another benchmark ({earlier.benchmark}, and none of its samples is asked of "
-                f"{manifest.benchmark}); name another place, so that its results stay"
-            )
 
     def _read(self, *, retry_failed: bool) -> dict[str, str]:
         finished: dict[str, str] = {}

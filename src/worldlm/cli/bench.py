@@ -12,6 +12,7 @@ from worldlm.bench.averages import MIN_COVERAGE
 from worldlm.bench.build import BuildPlan, build
 from worldlm.bench.choices import (
     ChoiceResults,
+    check_results,
     count_choices,
     is_choices,
     read_any_results,
@@ -35,7 +36,7 @@ from worldlm.bench.results import (
     write_results,
 )
 from worldlm.bench.running import Report
-from worldlm.bench.runs import Manifest, RunFile, last_samples, plan
+from worldlm.bench.runs import Manifest, RunFile, check_plan, last_samples, plan
 from worldlm.bench.samples import Sample, benchmark_digest, load_samples
 from worldlm.bench.scoring import WORST, score
 from worldlm.cli.bench_judge import AUDIT, QUESTIONS, JudgeOptions, audit, choose_file, judge_file, results_path
@@ -427,6 +428,7 @@ def score_command(
             version=metadata.version("worldlm"),
         )
         if output is not None:
+            check_results(output, counted.benchmark, counted.samples)
             write_choice_results(counted, output)
         show_choices(counted, as_json)
         _raise_if_withheld(counted.withheld, counted.protocol)
@@ -440,6 +442,7 @@ def score_command(
         version=metadata.version("worldlm"),
     )
     if output is not None:
+        check_results(output, results.benchmark, results.samples)
         write_results(results, output)
     show_results(results, as_json)
     _raise_if_any_withheld(results)
@@ -556,6 +559,10 @@ def run_command(
     started = time.perf_counter()
     words = _words(prompt, samples)
     predicted, scored = output / PREDICTIONS, output / SCORES
+    planned = plan(samples)
+    check_results(output / RESULTS, benchmark, planned)
+    for file in (predicted, scored):
+        check_plan(file, benchmark, planned)
     inferred = _infer(
         benchmark, samples, predicted, options, words, concurrency, seed, max_tokens, retry_failed, as_json
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from worldlm.bench.choices import ChoiceResults, count_choices, write_choice_results
+from worldlm.bench.choices import ChoiceResults, check_results, count_choices, write_choice_results
 from worldlm.bench.choosing import ChoiceProtocol, Choosing, choose_all, pair_up
 from worldlm.bench.infer import Prediction
 from worldlm.bench.judging import Judging, judge_all, predictions
@@ -181,7 +181,10 @@ def choose_file(
     judged = _predictions(source, output)
     others = None if against is None else pair_up(judged, _predictions(against, output))
     if others is not None and (lacking := len(judged) - len(others)):
-        note(f"{against} has no prediction of {lacking} of {len(judged)} samples: they are not compared, and counted")
+        note(
+            f"{against} has no prediction of {lacking} of {number_of(len(judged), 'sample')}: no judge is asked about "
+            f"them, and they lower the coverage; predict them there, too, and run this again"
+        )
     models, requests = wanted.build(concurrency)
     choosing = Choosing(
         protocol=protocol,
@@ -191,13 +194,16 @@ def choose_file(
         against=None if against is None else _called(against),
     )
     manifest = _manifest(source, judged, choosing.identity)
+    check_results(out or results_path(output), manifest.benchmark, manifest.planned)
 
     async def work(signals: object) -> Report:
         async with _closing(models):
             with (
                 RunFile(output, "choice", manifest, retry_failed=retry_failed) as file,
                 told_when_stopped(output),
-                progress(protocol, len(judged) - file.finished, hidden=as_json) as advance,
+                progress(
+                    protocol, len(judged if others is None else others) - file.finished, hidden=as_json
+                ) as advance,
             ):
                 return await choose_all(
                     judged, choosing, file, others=others, concurrency=requests, on_done=lambda *done: advance()

@@ -214,12 +214,12 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _why(error: OSError, path: Path) -> str:
-    """Why a file cannot be opened for writing, and what to do where that is known."""
-    if isinstance(error, FileExistsError | NotADirectoryError):
-        file = next((parent for parent in path.parents if parent.exists() and not parent.is_dir()), path)
-        return f"{file} is a file and no folder; name another place"
-    return str(error.strerror or error)
+def obstacle(path: Path) -> str | None:
+    """Why `path` can be no file, whatever the disk: a file where its folder would be, a folder in its own place."""
+    if path.is_dir():
+        return f"{path} is a folder and no file; name another place"
+    file = next((parent for parent in path.parents if parent.exists() and not parent.is_dir()), None)
+    return f"{file} is a file and no folder; name another place" if file else None
 
 
 class JsonlWriter:
@@ -240,7 +240,7 @@ class JsonlWriter:
             # Unbuffered: a line that does not fit the disk is not tried again when the file is closed.
             self._file = path.open("a+b", buffering=0)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {_why(error, path)}") from error
+            raise InputError(f"cannot write {path}: {obstacle(path) or error.strerror or error}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
