@@ -90,9 +90,10 @@ def parse_record(value: Any, place: str = "") -> Sample:
     Raises RecordError that names the sample and the key that is wrong.
     """
     if sniff(value) is None:
-        keys = ("task", "prompt", "response", "system_str")
-        lacking = [key for key in keys if not isinstance(value, dict) or key not in value]
-        raise RecordError(f"this is no sample of AgentWorldBench: it lacks {', '.join(lacking)}")
+        told = value if isinstance(value, dict) else {}
+        lacking = [key for key in ("task", "prompt", "response", "system_str") if key not in told]
+        known = f"sample {told['task']}/{told['id']}: " if {"task", "id"} <= told.keys() else ""
+        raise RecordError(f"{known}this is no sample of AgentWorldBench: it lacks {', '.join(lacking)}")
     public = parse_sample(value, Reading(place, "agentworldbench", "1"))
     named = f"sample {public.task}/{public.id}: "
     count, total = len(public.prompt), public.total_turns if public.total_turns is not None else len(public.prompt)
