@@ -140,6 +140,7 @@ def test_a_work_folder_that_will_not_do_is_one_line_with_the_cure(
     file.write_text("mine")
     damaged.mkdir()
     (damaged / "work.json").write_text('{"key": ')
+    (damaged / "mine.txt").write_text("mine")
     link.symlink_to(file)
     for work in (file, file / "in", link, damaged, tmp_path, tmp_path / "made" / "out", tmp_path / ("n" * 300)):
         result = cli(*step(name, corpus), "--work", work)
@@ -150,6 +151,18 @@ def test_a_work_folder_that_will_not_do_is_one_line_with_the_cure(
         assert not (tmp_path / "made").exists()
     assert file.read_text() == "mine"
     assert (damaged / "work.json").read_text() == '{"key": '
+
+
+@pytest.mark.parametrize("mark", ["", '{"key": '])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_run_that_was_killed_while_it_marked_its_folder_goes_on(
+    cli: Cli, step: Step, corpus: Path, tmp_path: Path, name: str, mark: str
+) -> None:
+    work = tmp_path / "made" / "out.work"
+    work.mkdir(parents=True)
+    (work / "work.json").write_text(mark)
+    assert cli(*step(name, corpus)).code == 0
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -272,7 +272,8 @@ class Work:
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"{named} is no folder, and stays; name another place for the work by --work")
             known = _read_mark(mark)
-            if known is None and folder.exists() and any(folder.iterdir()):
+            # The mark is written first: half of one, alone in its folder, is of a run that was ended just then.
+            if known is None and folder.exists() and any(path != mark for path in folder.iterdir()):
                 raise InputError(
                     f"{named} is no work folder of ours, and not empty; remove it, or name another by --work"
                 )
