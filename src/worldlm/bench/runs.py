@@ -120,9 +120,9 @@ def read_manifest(path: Path) -> Manifest | None:
         raise InputError(f"{beside} is no manifest of a run: {describe(error)}; mend or remove it") from error
 
 
-def check_plan(path: Path, benchmark: str, planned: Sequence[Planned]) -> None:
-    """Raises InputError where a file of lines is of another benchmark, by its manifest."""
-    if (earlier := read_manifest(path)) is not None:
+def check_plan(path: Path, earlier: Manifest | None, benchmark: str, planned: Sequence[Planned]) -> None:
+    """Raises InputError where a file of lines is of another benchmark, by the manifest that it has."""
+    if earlier is not None:
         before = {each.id: each.digest for each in earlier.planned}
         check_benchmark(path, earlier.benchmark, before, benchmark, {each.id: each.digest for each in planned})
 
@@ -157,7 +157,7 @@ class RunFile:
         self._writer = JsonlWriter(path)  # first: it mends the end of the file
         try:
             earlier = read_manifest(path)
-            check_plan(path, manifest.benchmark, manifest.planned)
+            check_plan(path, earlier, manifest.benchmark, manifest.planned)
             self._check(settings, earlier)
             self._finished = self._read(retry_failed=retry_failed)
             self._spent = dict(earlier.wall_seconds) if earlier else {}
@@ -245,8 +245,7 @@ def line_done(place: str, value: dict[str, Any], stage: Stage, kind: type[D]) ->
         return kind.model_validate(told)
     except ValidationError as error:
         raise InputError(
-            f"{place}: sample {value.get('task')}/{value.get('id')}: {OURS}.{stage}.{describe(error)}; mend or remove "
-            "that line"
+            f"{place}: sample {line_key(place, value)}: {OURS}.{stage}.{describe(error)}; mend or remove that line"
         ) from error
 
 

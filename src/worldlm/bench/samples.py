@@ -14,7 +14,7 @@ from worldlm.core.text import canonical_json, digest, number_of
 from worldlm.core.types import DomainName, Message, Observation, Text, ToolCall, Trajectory, Turn, Value, World
 from worldlm.data.content import ContentClass
 from worldlm.data.formats import Reading, RecordError
-from worldlm.data.formats.agentworldbench import Extra, parse_sample, sniff, trajectory_of
+from worldlm.data.formats.agentworldbench import Extra, naming, parse_sample, sniff, trajectory_of
 from worldlm.data.formats.agentworldbench import Sample as PublicSample
 from worldlm.domains import Domain, get_domain
 from worldlm.judge.question import Question
@@ -90,12 +90,11 @@ def parse_record(value: Any, place: str = "") -> Sample:
     Raises RecordError that names the sample and the key that is wrong.
     """
     if sniff(value) is None:
-        told = value if isinstance(value, dict) else {}
-        lacking = [key for key in ("task", "prompt", "response", "system_str") if key not in told]
-        known = f"sample {told['task']}/{told['id']}: " if {"task", "id"} <= told.keys() else ""
-        raise RecordError(f"{known}this is no sample of AgentWorldBench: it lacks {', '.join(lacking)}")
+        there = value.keys() if isinstance(value, dict) else ()
+        lacking = [key for key in ("task", "prompt", "response", "system_str") if key not in there]
+        raise RecordError(f"{naming(value)}this is no sample of AgentWorldBench: it lacks {', '.join(lacking)}")
     public = parse_sample(value, Reading(place, "agentworldbench", "1"))
-    named = f"sample {public.task}/{public.id}: "
+    named = naming(value)
     count, total = len(public.prompt), public.total_turns if public.total_turns is not None else len(public.prompt)
     if total < count:
         raise RecordError(f"{named}total_turns: {total}, and prompt has {number_of(count, 'turn')}")

@@ -36,7 +36,7 @@ from worldlm.bench.results import (
     write_results,
 )
 from worldlm.bench.running import Report
-from worldlm.bench.runs import Manifest, RunFile, check_plan, last_samples, plan
+from worldlm.bench.runs import Manifest, RunFile, check_plan, last_samples, plan, read_manifest
 from worldlm.bench.samples import Sample, benchmark_digest, load_samples
 from worldlm.bench.scoring import WORST, score
 from worldlm.cli.bench_judge import AUDIT, QUESTIONS, JudgeOptions, audit, choose_file, judge_file, results_path
@@ -562,7 +562,7 @@ def run_command(
     planned = plan(samples)
     check_results(output / RESULTS, benchmark, planned)
     for file in (predicted, scored):
-        check_plan(file, benchmark, planned)
+        check_plan(file, read_manifest(file), benchmark, planned)
     inferred = _infer(
         benchmark, samples, predicted, options, words, concurrency, seed, max_tokens, retry_failed, as_json
     )

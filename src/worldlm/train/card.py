@@ -246,6 +246,7 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
     ("context", "context"),
     ("replayed text", "data.replay.share"),
     ("temperature of the mixture", "data.temperature"),
+    ("tokens of a row, at most", "data.row_tokens"),
     ("thinking", "thinking"),
     ("states", "state"),
 )

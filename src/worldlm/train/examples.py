@@ -327,7 +327,8 @@ class _Making:
 
     def choose(self, most: int) -> None:
         """Keep so many rows of each domain: a trajectory may have many, where each turn has one."""
-        ordered = sorted(range(len(self.rows)), key=lambda row: digest("row", str(self.run.seed), str(row)))
+        ordered = list(range(len(self.rows)))
+        random.Random(f"{self.run.seed}:rows").shuffle(ordered)
         kept: Counter[str] = Counter()
         chosen = []
         for number in ordered:

@@ -175,10 +175,15 @@ def sniff(value: Any) -> str | None:
     return "1" if isinstance(value, dict) and {"task", "prompt", "response", "system_str"} <= set(value) else None
 
 
+def naming(value: Any) -> str:
+    """How a message about a line begins: with the sample's name, where it has one."""
+    known = isinstance(value, dict) and {"task", "id"} <= value.keys()
+    return f"sample {value['task']}/{value['id']}: " if known else ""
+
+
 def parse_sample(value: Any, reading: Reading) -> Sample:
     """A line as a sample. Raises RecordError that names the sample and the key."""
-    known = isinstance(value, dict) and {"task", "id"} <= set(value)
-    named = f"sample {value['task']}/{value['id']}: " if known else ""
+    named = naming(value)
     try:
         sample = parse(Sample, value, reading)
     except RecordError as error:
