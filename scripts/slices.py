@@ -3,6 +3,7 @@
 A stage that runs when the time is up is stopped as by Ctrl-C, which loses nothing: the same command goes on from there.
 """
 
+import contextlib
 import json
 import shutil
 import signal
@@ -25,6 +26,8 @@ STOPPED = 3
 """The exit code where the time is up and work is left."""
 GRACE = 900.0
 """Seconds that a command has to stop in: training finishes its step, measures and saves."""
+AGAIN = 20.0
+"""Seconds until a command that saves as it goes is interrupted again."""
 
 
 class OutOfTime(Exception):  # noqa: N818
@@ -125,15 +128,24 @@ class Slices:
         except subprocess.TimeoutExpired:
             raise OutOfTime from None
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                try:
-                    process.wait(GRACE)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            interrupt(process, GRACE if stops_itself else AGAIN)
         if code:
             raise WorldlmError(f"worldlm {' '.join(words)} ended with {code}")
+
+
+def interrupt(process: "subprocess.Popen[bytes]", again: float) -> None:
+    """Ctrl-C until it ends, every `again` seconds, and after `GRACE` by force.
+
+    One is not enough: Python drops an interrupt that arrives in a callback from C, as when modules are being imported.
+    """
+    end = time.monotonic() + GRACE
+    while process.poll() is None:
+        if time.monotonic() < end:
+            process.send_signal(signal.SIGINT)
+        else:
+            process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(again)
 
 
 def is_finished(folder: Path, run: Run) -> bool:

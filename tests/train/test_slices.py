@@ -1,6 +1,7 @@
 """The drivers under scripts/: stages that are done once, and may be stopped."""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -90,6 +91,24 @@ def test_a_command_is_stopped_when_the_time_is_up(slices: ModuleType, tmp_path: 
     os.mkfifo(fifo)  # a script that never begins
     with pytest.raises(slices.OutOfTime):
         work.command("waiting", ["simulate", "terminal", "--model", "replay:/dev/null", "--script", fifo], [], [])
+
+
+def test_an_interrupt_that_got_lost_is_sent_again(slices: ModuleType) -> None:
+    program = (
+        "import signal, sys, time\n"
+        "seen = []\n"
+        "def handler(*_):\n"
+        "    seen.append(1)\n"
+        "    if len(seen) == 3: sys.exit(7)\n"
+        "signal.signal(signal.SIGINT, handler)\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        slices.interrupt(process, 0.5)
+        assert process.returncode == 7
 
 
 def test_a_command_that_fails_has_said_why(
