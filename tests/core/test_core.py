@@ -7,9 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from worldlm.bench.samples import load_samples
 from worldlm.core.errors import nearest
 from worldlm.core.outcomes import Outcome
-from worldlm.core.text import canonical_json, clean_json, clean_text, derive_seed, digest
+from worldlm.core.text import (
+    COPIES,
+    LONGEST_ROUND,
+    ROUNDS_LENGTH,
+    canonical_json,
+    clean_json,
+    clean_text,
+    derive_seed,
+    digest,
+    goes_round,
+)
 from worldlm.core.types import Control, Observation, Tool, Usage, World
 
 any_text = st.text(alphabet=st.characters(exclude_categories=[]))
@@ -41,6 +52,38 @@ def test_canonical_json_refuses_what_is_not_json() -> None:
 @given(st.lists(st.text()), st.lists(st.text()))
 def test_digests_do_not_collide_by_regrouping(left: list[str], right: list[str]) -> None:
     assert (digest(*left) == digest(*right)) == (left == right)
+
+
+@given(st.text(), st.text("ab \n", min_size=1, max_size=LONGEST_ROUND), st.integers(0, LONGEST_ROUND))
+def test_a_text_that_repeats_its_end_goes_round(before: str, block: str, cut: int) -> None:
+    copies = max(COPIES, -(-ROUNDS_LENGTH // len(block)))
+    assert goes_round(before + block * copies)
+    assert goes_round(before + block * copies + block[: cut % len(block)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "=" * (ROUNDS_LENGTH - 1),
+        "a different line " + "x" * 300 + "\n" + ("-" * 79 + "\n") * 12,
+        "\n".join(f"line {number} of the same kind" for number in range(200)),
+        "".join(f"{number:04}" for number in range(1000)) * (COPIES - 1),
+        "tick tock " * 200 + "the end",
+    ],
+)
+def test_other_texts_do_not(text: str) -> None:
+    assert not goes_round(text)
+
+
+def test_no_real_observation_goes_round() -> None:
+    seen = 0
+    for part in ("realturns-a", "realturns-b"):
+        for sample in load_samples(part):
+            text = sample.question.truth.text
+            seen += 1
+            assert not any(goes_round(text[:end]) for end in range(ROUNDS_LENGTH, len(text) + 1, 10)), sample.key
+    assert seen > 1000
 
 
 def test_seeds_fit_a_sampler() -> None:

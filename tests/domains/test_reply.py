@@ -78,6 +78,13 @@ def test_failures_are_typed(text: str, fields: dict[str, object], outcome: Outco
     assert read(text, **fields)[0] is outcome
 
 
+@pytest.mark.parametrize("start", ["", "<think>", OPEN])
+def test_a_reply_that_went_round_is_told(start: str) -> None:
+    cut = Completion(text=start + "and again " * 120, finish="length")
+    assert "repeats itself" in (read_reply(cut).detail or "")
+    assert "repeats itself" not in (read_reply(Completion(text=start + "once", finish="length")).detail or "")
+
+
 def test_a_finished_answer_survives_rambling_into_the_limit() -> None:
     assert read(f"{OPEN}a{CLOSE} and on and on", finish="length")[:2] == (Outcome.OK, "a")
 

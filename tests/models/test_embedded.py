@@ -17,6 +17,7 @@ from tests.models.adapter_files import write_adapter
 from worldlm.core.errors import SetupError
 from worldlm.core.outcomes import Outcome
 from worldlm.core.protocols import Closes, CountsTokens, Model, StreamsCompletion
+from worldlm.core.text import goes_round
 from worldlm.core.types import Completion, Delta, Message, Sampling
 from worldlm.models import EmbeddedModel, OpenAIModel, weights
 
@@ -122,6 +123,22 @@ async def test_the_length_limit_is_told(engine: EmbeddedModel) -> None:
     completion = await engine.complete(ask("Count from 1 to 1000."), Sampling(temperature=0.0, max_tokens=3))
     assert completion.finish == "length"
     assert completion.usage.completion_tokens == 3
+
+
+async def test_a_reply_that_goes_round_is_cut_off_sooner_with_its_usage(engine: EmbeddedModel) -> None:
+    messages = ask("Repeat for ever, on one line: " + "tick tock " * 60)
+    sampling = Sampling(temperature=0.0, max_tokens=700)
+    completion = await engine.complete(messages, sampling)
+    streamed = [piece async for piece in engine.stream(messages, sampling)]
+    assert goes_round(completion.text)
+    assert not goes_round(completion.text[: -len(" tick tock")])
+    assert (completion.finish, completion.outcome) == ("length", Outcome.OK)
+    usage = completion.usage
+    assert 200 <= usage.completion_tokens < 600
+    assert usage.prompt_tokens > engine.count_tokens(messages[1].content)
+    assert isinstance(streamed[-1], Completion)
+    assert (streamed[-1].text, streamed[-1].finish) == (completion.text, "length")
+    assert streamed[-1].usage.cached_tokens > 0
 
 
 async def test_a_stop_sequence_ends_the_reply(engine: EmbeddedModel) -> None:

@@ -71,6 +71,30 @@ def number_of(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+COPIES, ROUNDS_LENGTH, LONGEST_ROUND = 8, 1000, 500
+"""A text goes round where its end is so many copies of one block, so many characters or more, of a block so long."""
+_RECOGNISED = 200
+
+
+def goes_round(text: str) -> bool:
+    """Whether the end of `text` repeats one block so often that whoever writes it will not stop.
+
+    Small models fall into such a loop, and at temperature 0 never leave it. Ruled lines, tables, and the output of
+    loops in a shell are shorter, or change from line to line.
+    """
+    end = size = len(text)
+    if size < ROUNDS_LENGTH:
+        return False
+    recognised = text[-_RECOGNISED:]
+    while (at := text.rfind(recognised, max(0, size - _RECOGNISED - LONGEST_ROUND), end - 1)) >= 0:
+        end = at + len(recognised)
+        period = size - end
+        length = max(ROUNDS_LENGTH, COPIES * period)
+        if size >= length and text[size - length : size - period] == text[size - length + period :]:
+            return True
+    return False
+
+
 def canonical_json(value: Any) -> str:
     """One spelling for one value: keys sorted, no spaces, text unescaped. NaN and infinity are refused."""
     return json.dumps(clean_json(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

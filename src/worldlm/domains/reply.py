@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from worldlm.core.outcomes import Outcome
+from worldlm.core.text import goes_round
 from worldlm.core.types import Completion, Delta
 from worldlm.domains.delta import DeltaError, bases, is_delta, read_delta
 
@@ -37,8 +38,9 @@ def read_reply(completion: Completion) -> Reply:
     inside, rest = _split_thinking(completion.text)
     thoughts += [thought for thought in inside if thought]
     thinking = "\n".join(thoughts) or None
+    round_and_round = ": it repeats itself without end" if cut_off and goes_round(completion.text) else ""
     if rest is None:
-        return Reply(None, Outcome.CUT_OFF, thinking, "the thinking never closed")
+        return Reply(None, Outcome.CUT_OFF, thinking, f"the thinking never closed{round_and_round}")
 
     start = rest.find(ANSWER_OPEN)
     if start >= 0:
@@ -47,11 +49,13 @@ def read_reply(completion: Completion) -> Reply:
         if end >= start:
             return Reply(rest[start:end], thinking=thinking)
         if cut_off:
-            return Reply(None, Outcome.CUT_OFF, thinking, "the reply hit the length limit inside its answer")
+            return Reply(
+                None, Outcome.CUT_OFF, thinking, f"the reply hit the length limit inside its answer{round_and_round}"
+            )
         return Reply(rest[start:], thinking=thinking)  # a stop sequence swallowed the closing tag
 
     if cut_off:
-        return Reply(None, Outcome.CUT_OFF, thinking, "the reply hit the length limit")
+        return Reply(None, Outcome.CUT_OFF, thinking, f"the reply hit the length limit{round_and_round}")
     if not rest.strip():
         return Reply(None, Outcome.MODEL_FAILED, thinking, "the reply holds no answer")
     return Reply(rest.lstrip("\n") if inside else rest, thinking=thinking)

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from worldlm.core.errors import SetupError
 from worldlm.core.outcomes import Outcome
+from worldlm.core.text import goes_round
 from worldlm.core.types import Completion, Delta, Message, Sampling
 from worldlm.models.weights import file_sha256
 from worldlm.models.wire import ReplyReader, chat_messages, error_message, failed, overflowed, sampling_fields
@@ -42,7 +43,8 @@ class EmbeddedModel:
     `deterministic` mode the same request always gives the same text: one slot, temperature 0, nothing
     reused from one prompt to the next (llama.cpp's sums depend on how work is batched).
 
-    The weights are loaded at first use, or by `load`. A call that is cancelled stops generating.
+    The weights are loaded at first use, or by `load`. A call that is cancelled stops generating, and so does a reply
+    that goes round (`core.text.goes_round`): it is cut off as at the length limit, only sooner.
     """
 
     def __init__(
@@ -159,14 +161,21 @@ class EmbeddedModel:
         started = time.monotonic()
         reader = ReplyReader()
         overflow: list[str] = []
+        text = ""
 
         def take(chunk: Any) -> bool:
             """One chunk from llama.cpp; True stops it. Progress reports come here too, so a prompt can be stopped."""
+            nonlocal text
             error = chunk.get("error") if isinstance(chunk, dict) else None
             if isinstance(error, dict) and error.get("type") == "exceed_context_size_error":
                 overflow.append(error_message(error))
-            elif (delta := reader.feed(chunk)) and show and not cancelled.is_set():
-                show(delta)
+            elif (delta := reader.feed(chunk)) and not cancelled.is_set():
+                text += delta.text
+                if show:
+                    show(delta)
+                if goes_round(text):  # it would until the length limit
+                    reader.feed(_cut_off(chunk.get("timings", {})))
+                    return True
             return cancelled.is_set()
 
         try:
@@ -192,6 +201,7 @@ class EmbeddedModel:
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_progress": True,
+            "timings_per_token": True,  # what a reply that is stopped has cost
             **body,
         }
 
@@ -280,6 +290,17 @@ class EmbeddedModel:
     @property
     def _headers(self) -> dict[str, str]:
         return {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+
+
+def _cut_off(timings: dict[str, int]) -> dict[str, Any]:
+    """The last chunk of a reply that is cut off here, as llama.cpp would have sent it at the length limit."""
+    fresh, cached, replied = (timings.get(key, 0) for key in ("prompt_n", "cache_n", "predicted_n"))
+    usage = {
+        "prompt_tokens": fresh + cached,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens": replied,
+    }
+    return {"choices": [{"finish_reason": "length"}], "usage": usage}
 
 
 def _check_gguf(path: Path) -> None:

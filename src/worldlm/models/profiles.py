@@ -8,7 +8,8 @@ _ALL = (
         name="embedded",
         prompt="compact",
         answer_tag=False,
-        sampling=Sampling(temperature=0.0, max_tokens=256),
+        state="delta",
+        sampling=Sampling(temperature=0.0, max_tokens=1024),
         context=8192,
     ),
     Profile(
