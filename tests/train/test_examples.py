@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.data.sessions import session, shell, turn
 from tests.train.records import sessions, texts, write_lines
 from worldlm.core.errors import InputError
-from worldlm.core.types import Message
+from worldlm.core.types import Message, Sampling
 from worldlm.data.masks import MaskError, TemplateError
 from worldlm.data.tokenizers import ByteTokenizer
 from worldlm.models.profiles import get_profile
@@ -31,7 +31,8 @@ from worldlm.train.examples import (
 from worldlm.train.settings import Data, Replay, Run
 
 BYTES = ByteTokenizer()
-PROFILE = get_profile("embedded").model_copy(update={"context": 2048})
+SHORT = Sampling(temperature=0.0, max_tokens=256)
+PROFILE = get_profile("embedded").model_copy(update={"context": 2048, "sampling": SHORT, "state": "full"})
 THINKING = PROFILE.model_copy(update={"thinking": True})
 
 
