@@ -138,6 +138,8 @@ def run_maker(folder: Path, base: Path) -> MakeRun:
             "stage": "cpt",
             "base": str(base),
             "context": 2048,
+            "max_tokens": 256,
+            "state": "full",
             "data": data,
             "lora": {"rank": 4, "alpha": 8},
             "optimiser": {"learning_rate": 0.01},
