@@ -177,7 +177,9 @@ def _stat(path: Path) -> str:
 
 def main(work: Callable[[], None]) -> int:
     """Do `work`; the exit code. Errors are one line on stderr; SIGTERM is as Ctrl-C."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # What a shell starts in the background ignores SIGINT, and so would every command that is to be stopped by it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         work()
     except OutOfTime:

@@ -93,6 +93,20 @@ def test_a_command_is_stopped_when_the_time_is_up(slices: ModuleType, tmp_path: 
         work.command("waiting", ["simulate", "terminal", "--model", "replay:/dev/null", "--script", fifo], [], [])
 
 
+def test_what_a_shell_started_in_the_background_stops_its_commands_too(slices: ModuleType, tmp_path: Path) -> None:
+    fifo = tmp_path / "script"
+    os.mkfifo(fifo)  # a script that never begins
+    words = ["simulate", "terminal", "--model", "replay:/dev/null", "--script", str(fifo)]
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        f"import sys, pathlib\nsys.path.insert(0, {str(SCRIPTS)!r})\nfrom slices import Slices, main\n"
+        f"work = Slices.of(pathlib.Path({str(tmp_path)!r}), 1 / 60)\n"
+        f"sys.exit(main(lambda: work.command('waiting', {words!r}, [], [])))\n"
+    )
+    background = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, str(driver)]  # as `&` has it in a script
+    assert subprocess.run(background, check=False, timeout=150).returncode == slices.STOPPED
+
+
 def test_an_interrupt_that_got_lost_is_sent_again(slices: ModuleType) -> None:
     program = (
         "import signal, sys, time\n"

@@ -106,10 +106,20 @@ def _train(stage: Stage, config: Path, out: Path | None, resume: bool, minutes: 
             resume=resume,
             limits=Limits(minutes=minutes, signalled=lambda: signals.caught is not None),
         )
+    _part()
     if first:
         _tell(result, folder, as_json)
     if result.why == "signal":
         raise SystemExit(128 + (signals.caught or signal.SIGTERM))
+
+
+def _part() -> None:
+    """End what the processes of a run share, once all are done: its threads, left to a program's end, can abort it."""
+    from accelerate import PartialState
+
+    state = PartialState()
+    state.wait_for_everyone()
+    state.destroy_process_group()
 
 
 def profile_of(run: Run) -> Profile:
